@@ -1,0 +1,94 @@
+"""The protocol between the engine and a backend, and what comes back from one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+from attncheck.vocabulary import Verdict
+
+Compute = Literal["f32", "native"]
+"""Arithmetic a backend promises: float32 whatever the dtype, or the dtype's own."""
+
+
+class BackendUnavailable(Exception):
+    """A backend cannot start here. The message says why and what to do next; the run ends with exit code 4."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start a backend's worker: the runtime module in worker/, its options, interpreter, extra environment."""
+
+    runtime: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    python: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a started worker says of itself: runtime versions, and for a GPU its adapter, features and limits."""
+
+    versions: Mapping[str, str]
+    device: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One way to compute a case on a backend; `kernel` names the way ("" where there is only one).
+
+    The first request of a case is the one judged first; further ones must agree with it.
+    `payload` is JSON-able plain data (bytes and arrays allowed) that the backend's runtime in worker/ understands.
+    """
+
+    kernel: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What ran: provider or adapter, and the kernels that the runtime itself says were executed."""
+
+    provider: str
+    kernels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one request gave: outputs with evidence, or `failure`, the verdict that ended it, with its message."""
+
+    kernel: str
+    outputs: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    evidence: Evidence | None = None
+    failure: Verdict | None = None
+    message: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+
+
+class Backend(Protocol):
+    """One file a backend. Lives in the parent process; pure except for what the engine asks through its worker."""
+
+    name: str
+    compute: Compute
+
+    def launch(self) -> Launch:
+        """How to start this backend's worker."""
+
+    def check(self, hello: Hello) -> None:
+        """Raise BackendUnavailable when the started runtime cannot serve (too old, no adapter)."""
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """The declared reason why this backend does not cover the case, or None."""
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """The requests that compute the case, the judged one first."""
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """Why this evidence shows that something else than this backend computed the numbers, or None."""

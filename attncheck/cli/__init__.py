@@ -1,0 +1,1 @@
+"""Commands: click in front of the drivers. No numerics here."""

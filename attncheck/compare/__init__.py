@@ -1,0 +1,1 @@
+"""Comparison: outcome against answer, per element, within a derived tolerance. Pure functions."""

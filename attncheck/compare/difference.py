@@ -1,0 +1,49 @@
+"""The largest difference of one output against one expectation, and where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Coordinates of one element: `row` is the query index of an output, the buffer slot of a present tensor."""
+
+    output: str
+    batch: int
+    head: int
+    row: int
+    dim: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One output held against one expectation, at its worst element (largest error / tolerance).
+
+    role       "output", "present_key" or "present_value"
+    subject    what was judged, e.g. the kernel "online"
+    against    "oracle", or the other kernel under `--kernel auto`
+    max_abs    largest absolute difference over all compared elements (inf where one side is not finite)
+    error      absolute difference at the worst element; tolerance: the tolerance there; margin: error / tolerance
+    got, expected   the two values at the worst element
+    compared, failing, nonfinite   numbers of elements
+    """
+
+    role: str
+    subject: str
+    against: str
+    max_abs: float
+    error: float
+    tolerance: float
+    margin: float
+    place: Place
+    got: float
+    expected: float
+    compared: int
+    failing: int
+    nonfinite: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether every compared element is finite where it must be and within its tolerance."""
+        return self.failing == 0

@@ -1,0 +1,1 @@
+"""The engine: evaluates cases on backends and yields typed events."""

@@ -1,0 +1,95 @@
+"""What the engine says while it works. It knows no listener; reports are functions of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from attncheck.backends.base import Hello
+from attncheck.compare.difference import Difference
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import Flag, Status, Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """The unit of what is reported: one case on one backend.
+
+    kernel       the kernel judged first, as the policy chose it ("" where the backend has no such axis)
+    auto         whether a policy chose it (then the other kernel ran too, and the two must agree)
+    differences  every output of every kernel against the oracle, and the kernels against each other
+    worst        the difference with the largest margin, None when nothing could be compared
+    message      for verdicts without numbers: what happened, in a sentence
+    reference    whether this backend is the reference
+    """
+
+    case: str
+    backend: str
+    kernel: str
+    auto: bool
+    verdict: Verdict
+    status: Status
+    flags: tuple[Flag, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    worst: Difference | None = None
+    message: str = ""
+    stderr: str = ""
+    reference: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Sent once, first: how many cases, on which backends (candidates first, then the reference)."""
+
+    cases: int
+    backends: tuple[str, ...]
+    reference: str | None
+
+
+@dataclass(frozen=True)
+class BackendReady:
+    """A backend's worker is up."""
+
+    backend: str
+    hello: Hello
+
+
+@dataclass(frozen=True)
+class BackendFailed:
+    """A backend could not start; none of its results will come. `message` says why and what to do."""
+
+    backend: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseFinished:
+    """One case is judged on every backend; `data` describes its inputs for verbose reports."""
+
+    scenario: Scenario
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Cases by status; a case counts once, by the worst of its results."""
+
+    passed: int = 0
+    failed: int = 0
+    xfailed: int = 0
+    xpassed: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Sent once, last, also after an interruption: the counts, and `exit_code` as the exit table says."""
+
+    counts: Counts
+    seconds: float
+    interrupted: bool = False
+    by_verdict: Mapping[Verdict, int] = field(default_factory=dict)
+
+
+Event = RunStarted | BackendReady | BackendFailed | CaseFinished | RunFinished

@@ -1,0 +1,1 @@
+"""The oracle: float64 NumPy statements of each operator's published semantics. Pure functions of a Problem."""

@@ -1,0 +1,125 @@
+"""The canonical attention problem: what every operator becomes before an oracle or a kernel sees it.
+
+A Problem knows no operator's conventions. Causal alignment, windows, ragged lengths and padding have become
+one visible key interval ``[lo, hi)`` a query row, in slots of the present KV buffer. It is plain data: names of
+graph inputs and outputs, integers, floats, small integer arrays; never the big tensors themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Layout = Literal["bsnh", "bnsh"]
+"""``bsnh``: [batch, rows, heads * dim] or [batch, rows, heads, dim]; ``bnsh``: [batch, heads, rows, dim]."""
+
+EmptyRow = Literal["zero", "mean"]
+"""What a query row without a visible key gives: zeros, or the mean of V over the slots [0, kv_len)."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where a role's array is found: the graph input or output name, and how its axes are laid out."""
+
+    name: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary position embedding of the new queries and new keys.
+
+    style      "half" pairs dim d with d + dim/2; "interleaved" pairs 2d with 2d+1
+    dim        how many leading dims of head_dim turn (even, <= head_dim)
+    cos, sin   graph input names of the caches, [rows, dim/2], in the case's dtype
+    positions  int32 [batch, rows]: the cache row that token `i` of batch entry `b` uses
+    """
+
+    style: Literal["half", "interleaved"]
+    dim: int
+    cos: str
+    sin: str
+    positions: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One attention computation, with GQA, MQA and MHA as values of heads / kv_heads.
+
+    Sizes
+      rows           padded number of query rows a batch entry (the S dimension of the query tensor)
+      new_rows       padded number of new key/value rows (the S dimension of key and value)
+      past_capacity  length of the past buffers, 0 when there are none
+      capacity       length of the present buffers
+    Per batch entry (tuples of length batch)
+      q_len          query rows that mean something; rows [q_len, rows) of the output are unspecified
+      past_len       leading rows of the past buffers that are read, and kept as slots [0, past_len) of present
+      new_len        new rows that are appended, as slots [past_len, past_len + new_len) of present
+    visible          int32 [batch, rows, 2]: query row i sees the present slots [lo, hi); lo >= hi sees none
+    scale            multiplies q.k (never 0 by default: the operator's default has been applied)
+    softcap          0.0 for none, else score -> softcap * tanh(score / softcap), after scale, before softmax
+
+    `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same.
+    """
+
+    op: str
+    dtype: str
+    batch: int
+    rows: int
+    new_rows: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    past_capacity: int
+    capacity: int
+    q_len: tuple[int, ...]
+    past_len: tuple[int, ...]
+    new_len: tuple[int, ...]
+    visible: NDArray[np.int32]
+    scale: float
+    softcap: float
+    empty_row: EmptyRow
+    rotary: Rotary | None
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    past_key: Tensor | None
+    past_value: Tensor | None
+    output: Tensor
+    present_key: Tensor | None
+    present_value: Tensor | None
+
+    @property
+    def group(self) -> int:
+        """Query heads that share one KV head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def kv_len(self) -> tuple[int, ...]:
+        """Keys a batch entry holds after the new ones are appended."""
+        return tuple(past + new for past, new in zip(self.past_len, self.new_len, strict=True))
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The graph outputs that are judged, in the graph's order."""
+        asked = (self.output, self.present_key, self.present_value)
+        return tuple(tensor for tensor in asked if tensor is not None)
+
+
+def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArray[np.generic]:
+    """View `array` as [batch, heads, rows, dim] whatever its layout (3-D bsnh arrays are unpacked by `heads`)."""
+    if layout == "bnsh":
+        return array
+    if array.ndim == 3:
+        batch, rows, width = array.shape
+        array = array.reshape(batch, rows, heads, width // heads)
+    return array.transpose(0, 2, 1, 3)
+
+
+Arrays = Mapping[str, NDArray[np.generic]]
+"""Graph input or output name -> array."""

@@ -1,0 +1,1 @@
+"""Tensors: dtypes, the coordinate-addressed data generator, poison. Pure functions."""

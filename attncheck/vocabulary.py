@@ -1,0 +1,90 @@
+"""The closed word lists of attncheck: verdicts, statuses, flags and exit codes.
+
+Each word has its one definition here; help texts, reports, docs and tests are derived from it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class _Word(str, Enum):
+    """A word with the sentence that explains it."""
+
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str) -> _Word:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.meaning = meaning
+        return member
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Verdict(_Word):
+    """What was seen, for one case on one backend."""
+
+    PASS = "pass", "every compared element is within its tolerance, and the backend proved that it ran"
+    MISMATCH = "mismatch", "an element differs from the oracle by more than its tolerance"
+    NONFINITE = "nonfinite", "NaN or infinity where the oracle has a finite number, or the reverse"
+    OOB_WRITE = "oob-write", "a kernel wrote outside of its buffer"
+    FALLBACK = "fallback", "the numbers came from another provider than the one asked for"
+    CRASH = "crash", "the backend's process died"
+    TIMEOUT = "timeout", "the backend did not answer within the time limit"
+    OUT_OF_MEMORY = "out-of-memory", "the backend exceeded its memory limit"
+    DEVICE_LOST = "device-lost", "the GPU device was lost while the case ran"
+    MALFORMED = "malformed", "an output is missing or has the wrong shape or dtype"
+    ERROR = "error", "the backend refused or failed with a message"
+    UNSUPPORTED = "unsupported", "the backend declares that it does not cover this case"
+
+
+class Status(_Word):
+    """What a verdict means after expectations; exit codes follow it."""
+
+    PASSED = "passed", "the verdict is pass"
+    FAILED = "failed", "the verdict is anything else"
+    XFAILED = "xfailed", "failed as an expectation said it would"
+    XPASSED = "xpassed", "passed although an expectation said it would fail"
+    SKIPPED = "skipped", "declared unsupported, or not selected"
+
+
+class Flag(_Word):
+    """A remark beside a verdict."""
+
+    VACUOUS = "vacuous", "the tolerance would also let a known wrong kernel pass"
+    FLAKY = "flaky", "the verdict changes between repeats"
+    NOT_BITWISE = "not-bitwise", "the bits of the result change between repeats"
+    REFERENCE_REFUSED = "reference-refused", "the reference does not take this case; the oracle judged alone"
+    DISPUTED = "disputed", "backends agree with each other against the oracle's reading of the text"
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command; where kinds mix, the order is that of `PRECEDENCE`."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> ExitCode:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    OK = 0, "every selected result is passed, xfailed, or declared unsupported, and at least one passed or xfailed"
+    FAILED = 1, "at least one failed or xpassed"
+    USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
+    INTERNAL = 3, "attncheck's own fault"
+    BACKEND = 4, "a backend or adapter asked for could not start"
+    NOTHING = 5, "nothing was selected, or all was skipped"
+    INTERRUPTED = 130, "interrupted; reports were flushed first"
+
+
+PRECEDENCE = (
+    ExitCode.INTERRUPTED,
+    ExitCode.INTERNAL,
+    ExitCode.USAGE,
+    ExitCode.FAILED,
+    ExitCode.BACKEND,
+    ExitCode.NOTHING,
+)
