@@ -1,0 +1,112 @@
+"""A lane: one backend with its worker, on a thread of its own, taking cases in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Outcome, Request
+from attncheck.engine.worker import Worker, WorkerFailed
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+from attncheck.vocabulary import Verdict
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a backend gave for one case: why it does not cover it, or an outcome for each of its requests."""
+
+    unsupported: str | None
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+
+class Lane:
+    """Runs one backend's cases one after the other, beside the other lanes."""
+
+    def __init__(self, backend: Backend, time_limit: float) -> None:
+        self.backend = backend
+        self._time_limit = time_limit
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=backend.name)
+        self._lock = threading.Lock()
+        self._worker: Worker | None = None
+        self._stopped = False
+        self._hello: Hello | None = None
+
+    def start(self) -> Future[Hello]:
+        """Start the worker. The future raises BackendUnavailable when the backend cannot serve here."""
+        return self._thread.submit(self._started)
+
+    def submit(self, case: Case, problem: Problem) -> Future[Attempt]:
+        """Queue one case. The future never raises for anything that a backend does."""
+        return self._thread.submit(self._attempt, case, problem)
+
+    def stop(self) -> None:
+        """End the worker now, whatever it does, and drop what is queued."""
+        with self._lock:
+            self._stopped = True
+            if self._worker is not None:
+                self._worker.kill()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._drop_worker()
+
+    def close(self) -> None:
+        """End the worker after its last case."""
+        self._thread.shutdown(wait=True)
+        self._drop_worker()
+
+    def _started(self) -> Hello:
+        hello = self._live_worker().hello
+        self.backend.check(hello)
+        self._hello = hello
+        return hello
+
+    def _live_worker(self) -> Worker:
+        """The warm worker, or a new one where the last was lost."""
+        if self._worker is None:
+            worker = Worker(self.backend.launch())
+            with self._lock:
+                self._worker = worker
+                if self._stopped:
+                    worker.kill()
+        return self._worker
+
+    def _drop_worker(self) -> None:
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+    def _attempt(self, case: Case, problem: Problem) -> Attempt:
+        assert self._hello is not None, "a lane takes cases only after it has started"
+        began = time.perf_counter()
+        unsupported = self.backend.unsupported(case, problem, self._hello)
+        if unsupported is not None:
+            return Attempt(unsupported, (), 0.0)
+        outcomes = []
+        for request in self.backend.requests(case, problem, self._hello):
+            outcomes.append(self._outcome(request, case))
+            if outcomes[-1].failure is not None:
+                break
+        return Attempt(None, tuple(outcomes), time.perf_counter() - began)
+
+    def _outcome(self, request: Request, case: Case) -> Outcome:
+        """One request's outcome. Anything but a clean answer costs the worker, so that the next case starts clean."""
+        try:
+            return self._answer(self._live_worker(), request, case)
+        except BackendUnavailable as error:
+            return Outcome(request.kernel, failure=Verdict.ERROR, message=f"could not start again: {error}")
+        except WorkerFailed as failure:
+            stderr = self._worker.stderr if self._worker is not None else ""
+            self._drop_worker()
+            return Outcome(request.kernel, failure=failure.verdict, message=failure.message, stderr=stderr)
+
+    def _answer(self, worker: Worker, request: Request, case: Case) -> Outcome:
+        began = time.perf_counter()
+        handle = worker.prepare(request.payload, self._time_limit)
+        answer = worker.run(handle, dict(case.inputs), self._time_limit)
+        worker.release(handle, self._time_limit)
+        evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
+        return Outcome(request.kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)

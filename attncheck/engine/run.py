@@ -1,0 +1,153 @@
+"""One run: scenarios through graph, oracle and backends to events, in the order in which the scenarios were given."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+
+from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck.engine import judge, status
+from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, Result, RunFinished, RunStarted
+from attncheck.engine.lane import Attempt, Lane
+from attncheck.graph import read, write
+from attncheck.graph.case import Case
+from attncheck.oracle import attention
+from attncheck.oracle.answer import Answer
+from attncheck.problem import Problem
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import Flag, Status
+
+AHEAD = 4
+"""Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
+
+POLL = 0.1
+"""Seconds between looks at `Options.cancelled` while a backend computes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: seconds a backend may take for one request, whether to stop at the first failing case, and an event
+    that a signal handler sets to end the run early with everything judged so far reported."""
+
+    time_limit: float = 60.0
+    fail_fast: bool = False
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A case in the backends' hands."""
+
+    scenario: Scenario
+    case: Case
+    problem: Problem
+    answers: tuple[Answer, ...]
+    attempts: tuple[tuple[Lane, Future[Attempt]], ...]
+
+
+def run(
+    scenarios: Sequence[Scenario], candidates: Sequence[Backend], reference: Backend | None, options: Options
+) -> Iterator[Event]:
+    """Evaluate every scenario on every backend. Yields RunStarted first and RunFinished last, whatever happens between.
+
+    A backend that cannot start gives one BackendFailed and no results; without any candidate left nothing is run.
+    """
+    began = time.perf_counter()
+    tally = _Tally(began)
+    backends = (*candidates, *([reference] if reference is not None else []))
+    yield RunStarted(len(scenarios), tuple(b.name for b in backends), reference.name if reference else None)
+    lanes = [Lane(backend, options.time_limit) for backend in backends]
+    try:
+        ready, events = _start(lanes, options)
+        yield from events
+        if any(lane.backend is not reference for lane in ready):
+            for event in _cases(scenarios, ready, reference, options):
+                tally.count(event)
+                yield event
+    finally:
+        for lane in lanes:
+            lane.stop()
+    yield tally.finished(interrupted=options.cancelled.is_set())
+
+
+def _start(lanes: Sequence[Lane], options: Options) -> tuple[list[Lane], list[Event]]:
+    """Start all workers side by side; those that serve, and what to say of each."""
+    ready: list[Lane] = []
+    events: list[Event] = []
+    for lane, future in [(lane, lane.start()) for lane in lanes]:
+        if not _await([future], options):
+            break
+        try:
+            events.append(BackendReady(lane.backend.name, future.result()))
+            ready.append(lane)
+        except BackendUnavailable as error:
+            events.append(BackendFailed(lane.backend.name, str(error)))
+    return ready, events
+
+
+def _cases(
+    scenarios: Sequence[Scenario], lanes: Sequence[Lane], reference: Backend | None, options: Options
+) -> Iterator[CaseFinished]:
+    """Keep the lanes fed `AHEAD` cases deep, and judge in order."""
+    pending: deque[_Pending] = deque()
+    for scenario in (*scenarios, *[None] * AHEAD):
+        if scenario is not None:
+            pending.append(_submit(scenario, lanes))
+        if pending and (scenario is None or len(pending) > AHEAD):
+            oldest = pending.popleft()
+            if not _await([future for _, future in oldest.attempts], options):
+                return
+            finished = _judge(oldest, reference)
+            yield finished
+            if options.fail_fast and any(result.status is Status.FAILED for result in finished.results):
+                return
+
+
+def _submit(scenario: Scenario, lanes: Sequence[Lane]) -> _Pending:
+    """Build the case, hand it to every lane, and compute the oracle's answers while they work."""
+    case = write.build(scenario)
+    problem = read.problem(case.model, case.inputs)
+    attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
+    return _Pending(scenario, case, problem, attention.answer(problem, case.inputs), attempts)
+
+
+def _await(futures: Sequence[Future[object]], options: Options) -> bool:
+    """Wait for all `futures`; False as soon as the run is cancelled."""
+    while not options.cancelled.is_set():
+        if not wait(futures, timeout=POLL).not_done:
+            return True
+    return False
+
+
+def _judge(pending: _Pending, reference: Backend | None) -> CaseFinished:
+    results: tuple[Result, ...] = tuple(
+        judge.result(
+            pending.case, pending.problem, pending.answers, lane.backend, attempt.result(), lane.backend is reference
+        )
+        for lane, attempt in pending.attempts
+    )
+    if any(result.reference and result.status is Status.SKIPPED for result in results):
+        results = judge.with_flag(results, Flag.REFERENCE_REFUSED)
+    return CaseFinished(pending.scenario, results)
+
+
+class _Tally:
+    """Counts as cases finish."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._statuses: Counter[Status] = Counter()
+        self._verdicts: Counter[str] = Counter()
+
+    def count(self, event: CaseFinished) -> None:
+        self._statuses[status.of_case(event.results)] += 1
+        self._verdicts.update(result.verdict.value for result in event.results)
+
+    def finished(self, interrupted: bool) -> RunFinished:
+        return RunFinished(
+            status.counts(self._statuses), time.perf_counter() - self._began, interrupted, dict(self._verdicts)
+        )

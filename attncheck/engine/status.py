@@ -1,0 +1,49 @@
+"""From results to statuses, counts and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from attncheck.engine.events import Counts, Result, RunFinished
+from attncheck.vocabulary import PRECEDENCE, ExitCode, Flag, Status
+
+WORST_FIRST = (Status.FAILED, Status.XPASSED, Status.XFAILED, Status.PASSED, Status.SKIPPED)
+
+
+def of_case(results: Sequence[Result]) -> Status:
+    """A case's status: its worst result's; skipped when no candidate took it and the reference has nothing to say."""
+    statuses = {result.status for result in results}
+    candidates = {result.status for result in results if not result.reference}
+    worst = next(status for status in WORST_FIRST if status in statuses)
+    untested = candidates == {Status.SKIPPED}
+    return Status.SKIPPED if untested and worst is Status.PASSED else worst
+
+
+def counts(statuses: Mapping[Status, int]) -> Counts:
+    """Cases by status."""
+    return Counts(**{status.value: statuses.get(status, 0) for status in WORST_FIRST})
+
+
+def exit_code(
+    finished: RunFinished,
+    unavailable: Collection[str] = (),
+    flags: Collection[Flag] = (),
+    fail_on: Collection[Flag] = (),
+    exit_zero: bool = False,
+) -> ExitCode:
+    """The exit code of a run, as the table in docs/exit-codes.md says.
+
+    unavailable  backends that could not start; flags: every flag seen on a result; fail_on: flags that fail the run
+    exit_zero    turns FAILED into OK, and nothing else
+    """
+    found = {ExitCode.OK}
+    if finished.interrupted:
+        found.add(ExitCode.INTERRUPTED)
+    if finished.counts.failed or finished.counts.xpassed or set(flags) & set(fail_on):
+        found.add(ExitCode.FAILED)
+    if unavailable:
+        found.add(ExitCode.BACKEND)
+    if not (finished.counts.passed or finished.counts.xfailed):
+        found.add(ExitCode.NOTHING)
+    worst = next((code for code in PRECEDENCE if code in found), ExitCode.OK)
+    return ExitCode.OK if exit_zero and worst is ExitCode.FAILED else worst

@@ -1,0 +1,156 @@
+"""The parent's side of one worker process: started, asked with a time limit, replaced when it did not answer cleanly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from attncheck.backends.base import BackendUnavailable, Hello, Launch
+from attncheck.vocabulary import Verdict
+from attncheck.worker import wire
+
+MAIN = Path(__file__).parent.parent / "worker" / "main.py"
+START_LIMIT = 60.0
+"""Seconds that a runtime may take to import and open its device."""
+
+STDERR_LINES = 40
+
+
+class WorkerFailed(Exception):
+    """A request got no clean answer: `verdict` says how, the message what happened."""
+
+    def __init__(self, verdict: Verdict, message: str) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.message = message
+
+
+class Worker:
+    """One spawned process that serves one runtime. Not thread-safe: one lane owns it."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Start the process and wait for its greeting. Raises BackendUnavailable."""
+        self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
+        self._timed_out = False
+        self._process = subprocess.Popen(
+            [launch.python or sys.executable, "-X", "utf8", str(MAIN), launch.runtime],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment() | dict(launch.environment),
+            # Ctrl-C is the parent's to handle: it decides when a worker ends.
+            start_new_session=True,
+        )
+        self._drain = threading.Thread(target=self._read_stderr, daemon=True)
+        self._drain.start()
+        try:
+            greeting = self._exchange(dict(launch.options), START_LIMIT)
+        except WorkerFailed as failure:
+            raise BackendUnavailable(_with_tail(failure.message, self.stderr)) from failure
+        if "failed" in greeting:
+            self.close()
+            raise BackendUnavailable(greeting["message"])
+        self.hello = Hello(greeting["hello"]["versions"], greeting["hello"].get("device", {}))
+
+    @property
+    def stderr(self) -> str:
+        """The last lines that the process wrote to stderr (or that its runtime printed)."""
+        return "\n".join(self._stderr)
+
+    def prepare(self, payload: Any, limit: float) -> int:
+        """Hand over a request's payload; the handle runs it. Raises WorkerFailed."""
+        return cast(int, self._ask({"do": "prepare", "payload": payload}, limit))
+
+    def run(self, handle: int, inputs: Any, limit: float) -> dict[str, Any]:
+        """Run a prepared request: its "outputs" and "evidence". Raises WorkerFailed."""
+        return cast(dict[str, Any], self._ask({"do": "run", "handle": handle, "inputs": inputs}, limit))
+
+    def release(self, handle: int, limit: float) -> None:
+        """Let a prepared request go. Raises WorkerFailed."""
+        self._ask({"do": "release", "handle": handle}, limit)
+
+    def kill(self) -> None:
+        """End the process now; safe from any thread. A request in flight fails."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Close the streams, which ends a healthy process, and wait; kill one that does not end."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass  # the process died with our last words unread, and is reaped below
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._drain.join(1.0)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _ask(self, request: dict[str, Any], limit: float) -> Any:
+        answer = self._exchange(request, limit)
+        if "failed" in answer:
+            raise WorkerFailed(Verdict(answer["failed"]), answer["message"])
+        return answer["ok"]
+
+    def _exchange(self, data: dict[str, Any], limit: float) -> dict[str, Any]:
+        """Send one frame and read one. The time limit holds for both: a process that does not read blocks us too."""
+        watchdog = threading.Timer(limit, self._time_out)
+        watchdog.start()
+        try:
+            wire.send(cast(BinaryIO, self._process.stdin), data)
+            return cast(dict[str, Any], wire.receive(cast(BinaryIO, self._process.stdout)))
+        except (wire.Closed, OSError, ValueError) as error:
+            raise self._ended(limit) from error
+        finally:
+            watchdog.cancel()
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self._process.kill()
+
+    def _ended(self, limit: float) -> WorkerFailed:
+        code = self._process.wait()
+        self._drain.join(1.0)
+        if self._timed_out:
+            return WorkerFailed(Verdict.TIMEOUT, f"no answer within the time limit of {limit:g} s; its process was ended")
+        return WorkerFailed(Verdict.CRASH, f"the backend's process {_death(code)}")
+
+    def _read_stderr(self) -> None:
+        for line in cast(BinaryIO, self._process.stderr):
+            self._stderr.append(line.decode(errors="replace").rstrip())
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code} in the middle of a request"
+
+
+def _with_tail(message: str, stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return f"{message}: {lines[-1]}" if lines else message
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment, with the private runtime folder that Vulkan drivers ask for."""
+    environment = dict(os.environ)
+    if "XDG_RUNTIME_DIR" not in environment and os.name == "posix":
+        environment["XDG_RUNTIME_DIR"] = _runtime_dir()
+    return environment
+
+
+def _runtime_dir() -> str:
+    path = Path(tempfile.gettempdir()) / f"attncheck-runtime-{os.getuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return str(path)

@@ -1,0 +1,30 @@
+"""The reading half: an ONNX model with its inputs becomes a Problem. One file an operator.
+
+Only small integer inputs (lengths, masks) are looked at; the large tensors are named, not touched.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from attncheck.graph.read import gqa, mha
+from attncheck.graph.read.node import Node, Unreadable
+from attncheck.problem import Arrays, Problem
+
+__all__ = ["Unreadable", "problem"]
+
+_READERS = {
+    ("com.microsoft", "GroupQueryAttention"): gqa.read,
+    ("com.microsoft", "MultiHeadAttention"): mha.read,
+}
+
+
+def problem(model: bytes, inputs: Arrays) -> Problem:
+    """Read the one attention node of `model`. Raises Unreadable when there is none, or it uses what we do not know."""
+    graph = onnx.load_model_from_string(model).graph
+    found = [node for node in graph.node if (node.domain, node.op_type) in _READERS]
+    if len(found) != 1:
+        known = ", ".join(f"{domain}.{op}" for domain, op in _READERS)
+        present = ", ".join(f"{node.domain or 'ai.onnx'}.{node.op_type}" for node in graph.node) or "no node"
+        raise Unreadable(f"the graph must hold exactly one attention node of {known}; it holds {present}")
+    return _READERS[found[0].domain, found[0].op_type](Node(found[0], inputs))

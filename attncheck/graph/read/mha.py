@@ -1,0 +1,96 @@
+"""Reads com.microsoft MultiHeadAttention, by its operator text in ONNX Runtime 1.32.
+
+Every query row is computed: padding is said of keys only, by ``key_padding_mask``. [batch] holds the length of each entry's keys
+without right padding; [batch, kv_len] holds 1 for keys that count. ``unidirectional`` lets a query see the keys up to its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.read import intervals
+from attncheck.graph.read.node import Node, Unreadable
+from attncheck.problem import Problem, Tensor
+
+_ATTRIBUTES = ("num_heads", "scale", "unidirectional", "mask_filter_value")
+_LATER_INPUTS = {3: "bias", 5: "attention_bias", 8: "past_sequence_length", 9: "cache_indirection"}
+
+
+def read(node: Node) -> Problem:
+    """The Problem of a MultiHeadAttention node. Raises Unreadable for features that attncheck does not know."""
+    node.refuse_attributes(_ATTRIBUTES)
+    node.refuse_inputs(_LATER_INPUTS)
+    query_name, query = node.required(0)
+    key_name, key = node.required(1)
+    value_name, value = node.required(2)
+    heads = node.attribute("num_heads", 0)
+    batch, rows, width = query.shape
+    new_rows = key.shape[1]
+    past_key, past_value = node.name(6), node.name(7)
+    past = node.array(6)
+    past_rows = 0 if past is None else past.shape[2]
+    present_key, present_value = node.output(1), node.output(2)
+    return Problem(
+        op=node.op,
+        dtype=str(query.dtype),
+        batch=batch,
+        rows=rows,
+        new_rows=new_rows,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=width // heads,
+        v_head_dim=value.shape[2] // heads,
+        past_capacity=past_rows,
+        capacity=past_rows + new_rows,
+        q_len=(rows,) * batch,
+        past_len=(past_rows,) * batch,
+        new_len=(new_rows,) * batch,
+        visible=_visible(node, batch, rows, past_rows, new_rows),
+        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(width // heads),
+        softcap=0.0,
+        empty_row="mean",
+        rotary=None,
+        query=Tensor(query_name, "bsnh"),
+        key=Tensor(key_name, "bsnh"),
+        value=Tensor(value_name, "bsnh"),
+        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
+        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
+        output=Tensor(node.output(0) or "output", "bsnh"),
+        present_key=None if present_key is None else Tensor(present_key, "bnsh"),
+        present_value=None if present_value is None else Tensor(present_value, "bnsh"),
+    )
+
+
+def _visible(node: Node, batch: int, rows: int, past_rows: int, new_rows: int) -> NDArray[np.int32]:
+    past_len = np.full(batch, past_rows)
+    causal = node.attribute("unidirectional", 0) == 1
+    visible = intervals.causal(past_len, rows) if causal else intervals.everything(past_len + new_rows, rows)
+    first, end = _unmasked(node, batch, past_rows + new_rows)
+    return intervals.narrowed(intervals.between(visible, first, end))
+
+
+def _unmasked(node: Node, batch: int, kv_len: int) -> tuple[NDArray[np.int64], ...]:
+    """First and end slot that the key mask leaves to each batch entry."""
+    mask = node.array(4)
+    if mask is None:
+        return np.zeros(batch, np.int64), np.full(batch, kv_len)
+    if mask.shape == (batch,):
+        return np.zeros(batch, np.int64), np.asarray(mask, np.int64)
+    if mask.shape == (batch, kv_len):
+        return _ends(np.asarray(mask) != 0, node.op)
+    raise Unreadable(
+        f"{node.op} with a key_padding_mask of shape {list(mask.shape)} is not read by attncheck: "
+        f"[{batch}] or [{batch}, {kv_len}] is"
+    )
+
+
+def _ends(kept: NDArray[np.bool_], op: str) -> tuple[NDArray[np.int64], ...]:
+    """First and end of each row's run of kept keys. Raises Unreadable when a row has more than one run."""
+    starts = np.diff(kept.astype(np.int8), axis=1, prepend=0) == 1
+    if (starts.sum(axis=1) > 1).any():
+        raise Unreadable(f"{op} with holes in its key_padding_mask is not read by attncheck: one run of keys a row is")
+    first = kept.argmax(axis=1).astype(np.int64)
+    return first, first + kept.sum(axis=1).astype(np.int64)

@@ -1,0 +1,69 @@
+"""An ONNX node beside the arrays that are fed to it: inputs by position, attributes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from attncheck.problem import Arrays
+
+
+class Unreadable(Exception):
+    """The graph asks for something that attncheck's reading half does not know. The message says what."""
+
+
+class Node:
+    """Typed access to one node; nothing here knows an operator."""
+
+    def __init__(self, proto: onnx.NodeProto, arrays: Arrays) -> None:
+        self.op = f"{proto.domain or 'ai.onnx'}.{proto.op_type}"
+        self._inputs = tuple(proto.input)
+        self._outputs = tuple(proto.output)
+        self._attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
+        self._arrays = arrays
+
+    def name(self, index: int) -> str | None:
+        """The graph name at input `index`, None where it is left out."""
+        return self._inputs[index] if index < len(self._inputs) and self._inputs[index] else None
+
+    def output(self, index: int) -> str | None:
+        """The graph name at output `index`, None where it is not asked for."""
+        return self._outputs[index] if index < len(self._outputs) and self._outputs[index] else None
+
+    def array(self, index: int) -> NDArray[np.generic] | None:
+        """The array at input `index`, None where it is left out."""
+        name = self.name(index)
+        return None if name is None else self._arrays[name]
+
+    def required(self, index: int) -> tuple[str, NDArray[np.generic]]:
+        """Name and array at an input that must be there. Raises Unreadable."""
+        name = self.name(index)
+        if name is None:
+            raise Unreadable(f"{self.op} without its input {index} is not read by attncheck")
+        return name, self._arrays[name]
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """The attribute's value, or `default`."""
+        return self._attributes.get(name, default)
+
+    def refuse_inputs(self, indices: dict[int, str]) -> None:
+        """Raise Unreadable when an input that attncheck does not know yet is given."""
+        given = [word for index, word in indices.items() if self.name(index) is not None]
+        if given:
+            raise Unreadable(f"{self.op} with the input {given[0]} is not read by attncheck {_known()}")
+
+    def refuse_attributes(self, known: Sequence[str]) -> None:
+        """Raise Unreadable when an attribute outside of `known` is set."""
+        unknown = [name for name in self._attributes if name not in known]
+        if unknown:
+            raise Unreadable(f"{self.op} with the attribute {unknown[0]} is not read by attncheck {_known()}")
+
+
+def _known() -> str:
+    from attncheck import __version__
+
+    return __version__

@@ -1,0 +1,100 @@
+"""Writes com.microsoft GroupQueryAttention.
+
+Buffers are [batch, kv_heads, slots, head_dim]; the valid keys of a batch entry fill its first slots. ``seqlens_k`` is each
+entry's kv_len - 1 and ``total_sequence_length`` the largest kv_len. New rows beyond an entry's q_len are right padding, which the
+operator's text says is not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attncheck.graph.case import Output
+from attncheck.graph.model import single_node_model
+from attncheck.graph.write import parts
+from attncheck.graph.write.parts import Array, Parts
+from attncheck.scenario.model import Scenario
+from attncheck.tensors import data
+
+
+def write(scenario: Scenario) -> Parts:
+    """One GroupQueryAttention node with everything that `scenario` asks for."""
+    cos, sin = _rotary_caches(scenario)
+    inputs: list[tuple[str, Array | None]] = [
+        *_new_rows(scenario),
+        *_past_buffers(scenario),
+        ("seqlens_k", np.array(scenario.kv_len, np.int32) - np.int32(1)),
+        ("total_sequence_length", np.array([max(scenario.kv_len)], np.int32)),
+        ("cos_cache", cos),
+        ("sin_cache", sin),
+    ]
+    outputs = _outputs(scenario)
+    model = single_node_model("GroupQueryAttention", inputs, outputs, _attributes(scenario))
+    return Parts(model, parts.present(inputs), outputs)
+
+
+def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
+    padding = np.arange(max(scenario.q_len)) >= np.array(scenario.q_len)[:, None]
+    heads = {"query": ("q", scenario.heads), "key": ("k", scenario.kv_heads), "value": ("v", scenario.kv_heads)}
+    return [
+        (name, parts.packed(parts.unread(parts.new_rows(scenario, tensor, count), padding), scenario.dtype))
+        for name, (tensor, count) in heads.items()
+    ]
+
+
+def _past_buffers(scenario: Scenario) -> list[tuple[str, Array | None]]:
+    length = _past_capacity(scenario)
+    if length == 0:
+        return [("past_key", None), ("past_value", None)]
+    past_len = np.array(scenario.past_len)[:, None]
+    slots = np.arange(length)
+    buffers = {
+        name: parts.past_rows(scenario, tensor, scenario.kv_heads, -past_len[:, 0], length)
+        for name, tensor in (("past_key", "k"), ("past_value", "v"))
+    }
+    if scenario.window is not None:
+        left_behind = slots < past_len + 1 - scenario.window
+        buffers["past_value"] = parts.unseen_values(buffers["past_value"], left_behind)
+    return [
+        (name, parts.buffer(parts.unread(rows, slots >= past_len), scenario.dtype)) for name, rows in buffers.items()
+    ]
+
+
+def _past_capacity(scenario: Scenario) -> int:
+    return max(scenario.past_len) if scenario.capacity is None else scenario.capacity
+
+
+def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
+    if scenario.rotary is None:
+        return None, None
+    cos, sin = data.rotary_cache(scenario.rotary_cache, scenario.rotary_dim)
+    return parts.buffer(cos, scenario.dtype), parts.buffer(sin, scenario.dtype)
+
+
+def _outputs(scenario: Scenario) -> tuple[Output, ...]:
+    rows = max(scenario.q_len)
+    capacity = max(scenario.kv_len) if scenario.capacity is None else scenario.capacity
+    present = (scenario.batch, scenario.kv_heads, capacity, scenario.head_dim)
+    return (
+        Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
+        Output("present_key", scenario.dtype, present),
+        Output("present_value", scenario.dtype, present),
+    )
+
+
+def _attributes(scenario: Scenario) -> dict[str, Any]:
+    """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
+    attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
+    if scenario.scale is not None:
+        attributes["scale"] = scenario.scale
+    if scenario.softcap:
+        attributes["softcap"] = scenario.softcap
+    if scenario.window is not None:
+        attributes["local_window_size"] = scenario.window
+    if scenario.rotary is not None:
+        attributes["do_rotary"] = 1
+    if scenario.rotary == "interleaved":
+        attributes["rotary_interleaved"] = 1
+    return attributes

@@ -1,0 +1,91 @@
+"""Writes com.microsoft MultiHeadAttention, the twin of a GQA case: each KV head stands once for every query head of its group.
+
+Right padding of ragged prompts is said with a key mask of lengths [batch]. A ragged past is padded on the left to one length,
+said with a key mask [batch, kv_len]; the masked slots are read by the operator, so they hold finite numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.case import Output
+from attncheck.graph.model import single_node_model
+from attncheck.graph.write import parts
+from attncheck.graph.write.parts import Array, Parts
+from attncheck.scenario.model import Scenario
+
+
+def write(scenario: Scenario) -> Parts:
+    """One MultiHeadAttention node; scale and causality as `scenario` says."""
+    inputs: list[tuple[str, Array | None]] = [
+        *_new_rows(scenario),
+        ("bias", None),
+        ("key_padding_mask", _key_mask(scenario)),
+        ("attention_bias", None),
+        *_past(scenario),
+    ]
+    outputs = _outputs(scenario)
+    model = single_node_model("MultiHeadAttention", inputs, outputs, _attributes(scenario))
+    return Parts(model, parts.present(inputs), outputs)
+
+
+def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
+    group = scenario.heads // scenario.kv_heads
+    padding = np.arange(max(scenario.q_len)) >= np.array(scenario.q_len)[:, None]
+    value = parts.unseen_values(parts.new_rows(scenario, "v", scenario.kv_heads, group), padding)
+    rows = {
+        "query": parts.new_rows(scenario, "q", scenario.heads),
+        "key": parts.new_rows(scenario, "k", scenario.kv_heads, group),
+        "value": value,
+    }
+    return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]
+
+
+def _past(scenario: Scenario) -> list[tuple[str, Array | None]]:
+    length = max(scenario.past_len)
+    if length == 0:
+        return [("past_key", None), ("past_value", None)]
+    group = scenario.heads // scenario.kv_heads
+    first = np.full(scenario.batch, -length)
+    key, value = (parts.past_rows(scenario, tensor, scenario.kv_heads, first, length, group) for tensor in ("k", "v"))
+    return [
+        ("past_key", parts.buffer(key, scenario.dtype)),
+        ("past_value", parts.buffer(parts.unseen_values(value, _left_padding(scenario)), scenario.dtype)),
+    ]
+
+
+def _left_padding(scenario: Scenario) -> NDArray[np.bool_]:
+    """[batch, max(past_len)]: the slots of the past buffer in front of an entry's own past."""
+    length = max(scenario.past_len)
+    return np.asarray(np.arange(length) < length - np.array(scenario.past_len)[:, None])
+
+
+def _key_mask(scenario: Scenario) -> Array | None:
+    if len(set(scenario.past_len)) > 1:
+        new = np.ones((scenario.batch, max(scenario.q_len)), bool)
+        return np.concatenate([~_left_padding(scenario), new], axis=1).astype(np.int32)
+    if len(set(scenario.q_len)) > 1:
+        return np.array(scenario.kv_len, np.int32)
+    return None
+
+
+def _outputs(scenario: Scenario) -> tuple[Output, ...]:
+    rows = max(scenario.q_len)
+    present = (scenario.batch, scenario.heads, max(scenario.past_len) + rows, scenario.head_dim)
+    return (
+        Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
+        Output("present_key", scenario.dtype, present),
+        Output("present_value", scenario.dtype, present),
+    )
+
+
+def _attributes(scenario: Scenario) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"num_heads": scenario.heads}
+    if scenario.causal:
+        attributes["unidirectional"] = 1
+    if scenario.scale is not None:
+        attributes["scale"] = scenario.scale
+    return attributes

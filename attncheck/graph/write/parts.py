@@ -1,0 +1,75 @@
+"""What the writers of all operators share: generated tensors, laid out and poisoned as their slots demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.case import Output
+from attncheck.scenario.model import Scenario
+from attncheck.tensors import data, poison
+from attncheck.tensors.dtypes import numpy_dtype
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A written operator: the serialised model, its inputs by name, and the outputs it must give."""
+
+    model: bytes
+    inputs: Mapping[str, Array]
+    outputs: tuple[Output, ...]
+
+
+def present(inputs: list[tuple[str, Array | None]]) -> dict[str, Array]:
+    """The inputs that the graph has: those with an array."""
+    return {name: array for name, array in inputs if array is not None}
+
+
+def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> NDArray[np.float64]:
+    """New rows of q, k or v, [batch, heads * repeat, rows, head_dim]; each generated head stands `repeat` times."""
+    positions = np.broadcast_to(np.arange(max(scenario.q_len)), (scenario.batch, max(scenario.q_len)))
+    return _heads(scenario, tensor, heads, repeat, positions)
+
+
+def past_rows(
+    scenario: Scenario, tensor: str, heads: int, first: NDArray[np.int64], rows: int, repeat: int = 1
+) -> NDArray[np.float64]:
+    """Rows of a past buffer, [batch, heads * repeat, rows, head_dim]; row 0 of entry b stands at position first[b] < 0."""
+    return _heads(scenario, tensor, heads, repeat, first[:, None] + np.arange(rows))
+
+
+def _heads(
+    scenario: Scenario, tensor: str, heads: int, repeat: int, positions: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    rows = data.generate(
+        scenario.data, scenario.seed, tensor, scenario.batch, heads, positions.astype(np.int64), scenario.head_dim
+    )
+    return np.repeat(rows, repeat, axis=1)
+
+
+def unread(rows: NDArray[np.float64], slots: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """`rows` [batch, heads, rows, dim] with NaN in the `slots` [batch, rows] that the operator says are not read."""
+    return np.where(slots[:, None, :, None], poison.UNREAD, rows)
+
+
+def unseen_values(values: NDArray[np.float64], slots: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """V `values` [batch, heads, rows, dim] with a large finite number in `slots` that are read but never visible."""
+    return np.where(slots[:, None, :, None], poison.UNSEEN_VALUE, values)
+
+
+def packed(rows: NDArray[np.float64], dtype: str) -> Array:
+    """[batch, heads, rows, dim] as [batch, rows, heads * dim] in the ONNX `dtype`."""
+    batch, heads, count, dim = rows.shape
+    return np.ascontiguousarray(rows.transpose(0, 2, 1, 3).reshape(batch, count, heads * dim)).astype(
+        numpy_dtype(dtype)
+    )
+
+
+def buffer(rows: NDArray[np.float64], dtype: str) -> Array:
+    """[batch, heads, rows, dim] as it is, in the ONNX `dtype`."""
+    return np.ascontiguousarray(rows).astype(numpy_dtype(dtype))
