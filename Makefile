@@ -36,6 +36,7 @@ test-all: test
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=attncheck/worker $(BIN)/mypy attncheck/worker/*.py
 	$(BIN)/lint-imports
 
 format: setup

@@ -1,0 +1,32 @@
+"""What every test runs under: the same settings whatever the caller's environment says."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import hypothesis
+
+_OUTPUT_SETTINGS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+
+def _settle_environment() -> None:
+    """Drop what would change the tool's options or output; give GPU drivers the runtime folder that some ask for."""
+    for name in [*_OUTPUT_SETTINGS, *(name for name in os.environ if name.startswith("ATTNCHECK_"))]:
+        os.environ.pop(name, None)
+    if "XDG_RUNTIME_DIR" not in os.environ:
+        os.environ["XDG_RUNTIME_DIR"] = runtime_dir = tempfile.mkdtemp(prefix="attncheck-tests-")
+        atexit.register(shutil.rmtree, runtime_dir, ignore_errors=True)
+
+
+def _settle_hypothesis() -> None:
+    """No deadline: a software GPU's first dispatch takes as long as it takes. On CI the same examples every time."""
+    parent = hypothesis.settings.get_profile("ci" if os.environ.get("CI") else "default")
+    hypothesis.settings.register_profile("attncheck", parent, deadline=None)
+    hypothesis.settings.load_profile("attncheck")
+
+
+_settle_environment()
+_settle_hypothesis()
