@@ -42,6 +42,6 @@ def create(name: str, settings: Settings) -> Backend:
     """The backend called `name`. Raises UnknownBackend."""
     if name not in _BACKENDS:
         near = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f", did you mean {near[0]!r}?" if near else "."
         raise UnknownBackend(f"there is no backend {name!r}{hint} There are: {', '.join(NAMES)}")
     return _BACKENDS[name](settings)

@@ -25,7 +25,9 @@ def result(
 ) -> Result:
     """Hold every outcome of `attempt` against the oracle's `answers`, and the kernels against each other."""
     found = _found(case, problem, answers, backend, attempt)
-    return replace(found, status=_STATUS.get(found.verdict, Status.FAILED), reference=reference, seconds=attempt.seconds)
+    return replace(
+        found, status=_STATUS.get(found.verdict, Status.FAILED), reference=reference, seconds=attempt.seconds
+    )
 
 
 def with_flag(results: Sequence[Result], flag: Flag) -> tuple[Result, ...]:
@@ -35,9 +37,7 @@ def with_flag(results: Sequence[Result], flag: Flag) -> tuple[Result, ...]:
     )
 
 
-def _found(
-    case: Case, problem: Problem, answers: Sequence[Answer], backend: Backend, attempt: Attempt
-) -> Result:
+def _found(case: Case, problem: Problem, answers: Sequence[Answer], backend: Backend, attempt: Attempt) -> Result:
     blank = Result(case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
     if attempt.unsupported is not None:
         return replace(blank, message=attempt.unsupported)

@@ -123,7 +123,9 @@ class Worker:
         code = self._process.wait()
         self._drain.join(1.0)
         if self._timed_out:
-            return WorkerFailed(Verdict.TIMEOUT, f"no answer within the time limit of {limit:g} s; its process was ended")
+            return WorkerFailed(
+                Verdict.TIMEOUT, f"no answer within the time limit of {limit:g} s; its process was ended"
+            )
         return WorkerFailed(Verdict.CRASH, f"the backend's process {_death(code)}")
 
     def _read_stderr(self) -> None:

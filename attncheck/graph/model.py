@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from attncheck.graph.case import Output
-from attncheck.tensors.dtypes import numpy_dtype
+from attncheck.tensors import dtypes
 
 IR_VERSION = 3
 OPSET = 7
@@ -38,7 +38,7 @@ def single_node_model(
         [node],
         "attncheck",
         [_value(name, array.dtype, array.shape) for name, array in inputs if array is not None],
-        [_value(output.name, numpy_dtype(output.dtype), output.shape) for output in outputs],
+        [_value(output.name, dtypes.dtype(output.dtype).storage, output.shape) for output in outputs],
     )
     model = helper.make_model(
         graph,

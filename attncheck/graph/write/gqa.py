@@ -16,7 +16,7 @@ from attncheck.graph.model import single_node_model
 from attncheck.graph.write import parts
 from attncheck.graph.write.parts import Array, Parts
 from attncheck.scenario.model import Scenario
-from attncheck.tensors import data
+from attncheck.tensors import data, poison
 
 
 def write(scenario: Scenario) -> Parts:
@@ -36,10 +36,10 @@ def write(scenario: Scenario) -> Parts:
 
 
 def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
-    padding = np.arange(max(scenario.q_len)) >= np.array(scenario.q_len)[:, None]
+    read = np.arange(max(scenario.q_len)) < np.array(scenario.q_len)[:, None]
     heads = {"query": ("q", scenario.heads), "key": ("k", scenario.kv_heads), "value": ("v", scenario.kv_heads)}
     return [
-        (name, parts.packed(parts.unread(parts.new_rows(scenario, tensor, count), padding), scenario.dtype))
+        (name, parts.packed(poison.blank_unread(parts.new_rows(scenario, tensor, count), read), scenario.dtype))
         for name, (tensor, count) in heads.items()
     ]
 
@@ -55,10 +55,11 @@ def _past_buffers(scenario: Scenario) -> list[tuple[str, Array | None]]:
         for name, tensor in (("past_key", "k"), ("past_value", "v"))
     }
     if scenario.window is not None:
-        left_behind = slots < past_len + 1 - scenario.window
-        buffers["past_value"] = parts.unseen_values(buffers["past_value"], left_behind)
+        seen = slots >= past_len + 1 - scenario.window
+        buffers["past_value"] = poison.overwrite_hidden(buffers["past_value"], seen)
     return [
-        (name, parts.buffer(parts.unread(rows, slots >= past_len), scenario.dtype)) for name, rows in buffers.items()
+        (name, parts.buffer(poison.blank_unread(rows, slots < past_len), scenario.dtype))
+        for name, rows in buffers.items()
     ]
 
 

@@ -16,6 +16,7 @@ from attncheck.graph.model import single_node_model
 from attncheck.graph.write import parts
 from attncheck.graph.write.parts import Array, Parts
 from attncheck.scenario.model import Scenario
+from attncheck.tensors import poison
 
 
 def write(scenario: Scenario) -> Parts:
@@ -34,8 +35,8 @@ def write(scenario: Scenario) -> Parts:
 
 def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
     group = scenario.heads // scenario.kv_heads
-    padding = np.arange(max(scenario.q_len)) >= np.array(scenario.q_len)[:, None]
-    value = parts.unseen_values(parts.new_rows(scenario, "v", scenario.kv_heads, group), padding)
+    seen = np.arange(max(scenario.q_len)) < np.array(scenario.q_len)[:, None]
+    value = poison.overwrite_hidden(parts.new_rows(scenario, "v", scenario.kv_heads, group), seen)
     rows = {
         "query": parts.new_rows(scenario, "q", scenario.heads),
         "key": parts.new_rows(scenario, "k", scenario.kv_heads, group),
@@ -53,7 +54,7 @@ def _past(scenario: Scenario) -> list[tuple[str, Array | None]]:
     key, value = (parts.past_rows(scenario, tensor, scenario.kv_heads, first, length, group) for tensor in ("k", "v"))
     return [
         ("past_key", parts.buffer(key, scenario.dtype)),
-        ("past_value", parts.buffer(parts.unseen_values(value, _left_padding(scenario)), scenario.dtype)),
+        ("past_value", parts.buffer(poison.overwrite_hidden(value, ~_left_padding(scenario)), scenario.dtype)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the writers of all operators share: generated tensors, laid out and poisoned as their slots demand."""
+"""What the writers of all operators share: generated rows by their positions, laid out as ONNX wants them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.case import Output
 from attncheck.scenario.model import Scenario
-from attncheck.tensors import data, poison
-from attncheck.tensors.dtypes import numpy_dtype
+from attncheck.tensors import data, dtypes
 
 Array = NDArray[np.generic]
 
@@ -52,24 +51,12 @@ def _heads(
     return np.repeat(rows, repeat, axis=1)
 
 
-def unread(rows: NDArray[np.float64], slots: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """`rows` [batch, heads, rows, dim] with NaN in the `slots` [batch, rows] that the operator says are not read."""
-    return np.where(slots[:, None, :, None], poison.UNREAD, rows)
-
-
-def unseen_values(values: NDArray[np.float64], slots: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """V `values` [batch, heads, rows, dim] with a large finite number in `slots` that are read but never visible."""
-    return np.where(slots[:, None, :, None], poison.UNSEEN_VALUE, values)
-
-
 def packed(rows: NDArray[np.float64], dtype: str) -> Array:
     """[batch, heads, rows, dim] as [batch, rows, heads * dim] in the ONNX `dtype`."""
     batch, heads, count, dim = rows.shape
-    return np.ascontiguousarray(rows.transpose(0, 2, 1, 3).reshape(batch, count, heads * dim)).astype(
-        numpy_dtype(dtype)
-    )
+    return dtypes.narrow(rows.transpose(0, 2, 1, 3).reshape(batch, count, heads * dim), dtype)
 
 
 def buffer(rows: NDArray[np.float64], dtype: str) -> Array:
-    """[batch, heads, rows, dim] as it is, in the ONNX `dtype`."""
-    return np.ascontiguousarray(rows).astype(numpy_dtype(dtype))
+    """An array of any shape as it is, in the ONNX `dtype`."""
+    return dtypes.narrow(rows, dtype)
