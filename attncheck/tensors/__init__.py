@@ -1,1 +1,1 @@
-"""Tensors: dtypes, the coordinate-addressed data generator, poison. Pure functions."""
+"""What the inputs hold: dtypes, coordinate-addressed data, and the poison of slots that nobody may read."""

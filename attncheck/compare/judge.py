@@ -1,0 +1,184 @@
+"""The judge: results against the oracle, or against each other, element by element within a derived tolerance.
+
+    tolerance = CONSTANT[compute] * u_compute * Answer.compute + u_storage * Answer.storage + smallest subnormal
+
+with u_compute the unit roundoff of the backend's arithmetic and u_storage that of the output's dtype. Where the
+operator only copies, both bounds are 0 and the result must be exact. `docs/decisions/tolerance.md` tells how the
+constants were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.compare.difference import Difference, Place
+from attncheck.graph.case import Output
+from attncheck.oracle.answer import Answer
+from attncheck.problem import Arrays, Problem, split_heads
+from attncheck.scenario.model import Tolerance
+from attncheck.tensors.dtypes import DType, dtype, widen
+from attncheck.vocabulary import Verdict
+
+Compute = Literal["f32", "native"]
+Float = NDArray[np.float64]
+
+CONSTANT: dict[Compute, float] = {"f32": 4.0, "native": 4.0}
+
+
+class EmptyComparison(ValueError):
+    """An output without a single stated element: nothing could ever fail there."""
+
+
+def differences(
+    problem: Problem,
+    answers: Sequence[Answer],
+    outputs: Arrays,
+    compute: Compute,
+    subject: str,
+    override: Tolerance | None = None,
+) -> tuple[Difference, ...]:
+    """One Difference an answer: `outputs`, computed by `subject`, against the oracle.
+
+    compute    arithmetic that the backend promises: float32, or the dtype's own
+    override   an absolute bound that replaces the derived tolerance on every element
+    Raises EmptyComparison, and KeyError for an output that is missing (ask `malformed` first).
+    """
+    return tuple(
+        _difference(
+            problem, each, widen(outputs[each.output], problem.dtype), each.values, compute, subject, "oracle", override
+        )
+        for each in answers
+    )
+
+
+def agreement(
+    problem: Problem,
+    answers: Sequence[Answer],
+    first: Arrays,
+    second: Arrays,
+    compute: Compute,
+    subject: str,
+    against: str,
+    override: Tolerance | None = None,
+) -> tuple[Difference, ...]:
+    """One Difference an answer: `first`, computed by `subject`, against `second`, computed by `against`.
+
+    The tolerance is the one that each of them has against the oracle.
+    """
+    return tuple(
+        _difference(
+            problem,
+            each,
+            widen(first[each.output], problem.dtype),
+            widen(second[each.output], problem.dtype),
+            compute,
+            subject,
+            against,
+            override,
+        )
+        for each in answers
+    )
+
+
+def verdict_of(found: Sequence[Difference]) -> Verdict:
+    """What these differences amount to: pass, nonfinite, or mismatch."""
+    if any(each.nonfinite for each in found):
+        return Verdict.NONFINITE
+    return Verdict.PASS if all(each.passed for each in found) else Verdict.MISMATCH
+
+
+def malformed(expected: Sequence[Output], outputs: Arrays) -> str | None:
+    """What is wrong with the form of the outputs (one missing, another shape or dtype), or None."""
+    faults = [fault for output in expected if (fault := _fault(output, outputs)) is not None]
+    return "; ".join(faults) or None
+
+
+def _fault(expected: Output, outputs: Arrays) -> str | None:
+    if expected.name not in outputs:
+        came = ", ".join(outputs) or "none"
+        return f"output {expected.name} is missing (outputs that came: {came})"
+    got = outputs[expected.name]
+    wanted = dtype(expected.dtype).storage
+    if got.shape != expected.shape:
+        return f"output {expected.name} has shape {list(got.shape)}, expected {list(expected.shape)}"
+    if got.dtype != wanted:
+        return f"output {expected.name} has dtype {got.dtype}, expected {wanted} (for {expected.dtype})"
+    return None
+
+
+def _tolerance(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> Float:
+    if override is not None:
+        return np.full(answer.values.shape, override.max_abs)
+    roundoff = dtype("float32").roundoff if compute == "f32" else storage.roundoff
+    bound = CONSTANT[compute] * roundoff * answer.compute + storage.roundoff * answer.storage
+    return bound + np.where(bound > 0.0, storage.smallest_subnormal, 0.0)
+
+
+def _difference(
+    problem: Problem,
+    answer: Answer,
+    got: Float,
+    expected: Float,
+    compute: Compute,
+    subject: str,
+    against: str,
+    override: Tolerance | None,
+) -> Difference:
+    role, layout, heads = _role(problem, answer.output)
+    compared = int(np.count_nonzero(answer.stated))
+    if compared == 0:
+        raise EmptyComparison(f"output {answer.output} has no element that the operator states: nothing to compare")
+    tolerance = _tolerance(answer, dtype(problem.dtype), compute, override)
+    error, nonfinite = _errors(got, expected)
+    margin = np.zeros_like(error)
+    np.divide(error, tolerance, out=margin, where=tolerance > 0.0)
+    margin[(tolerance == 0.0) & (error > 0.0)] = np.inf
+    margin[nonfinite] = np.inf
+    margin[~answer.stated] = -1.0
+
+    by_place = split_heads(margin, layout, heads)
+    batch, head, row, dim = (int(i) for i in np.unravel_index(int(np.argmax(by_place)), by_place.shape))
+
+    def there(array: Float) -> float:
+        return float(split_heads(array, layout, heads)[batch, head, row, dim])
+
+    return Difference(
+        role=role,
+        subject=subject,
+        against=against,
+        max_abs=float(np.max(error, where=answer.stated, initial=0.0)),
+        error=there(error),
+        tolerance=there(tolerance),
+        margin=there(margin),
+        place=Place(answer.output, batch, head, row, dim),
+        got=there(got),
+        expected=there(expected),
+        compared=compared,
+        failing=int(np.count_nonzero(margin > 1.0)),
+        nonfinite=int(np.count_nonzero(nonfinite & answer.stated)),
+    )
+
+
+def _errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:
+    """Absolute differences, infinite where one side alone is not finite, and where that is; NaN matches NaN."""
+    both = np.isfinite(got) & np.isfinite(expected)
+    same = (np.isnan(got) & np.isnan(expected)) | (got == expected)
+    error = np.zeros_like(expected)
+    np.subtract(got, expected, out=error, where=both)
+    np.abs(error, out=error)
+    nonfinite = ~both & ~same
+    error[nonfinite] = np.inf
+    return error, nonfinite
+
+
+def _role(problem: Problem, output: str) -> tuple[str, Literal["bsnh", "bnsh"], int]:
+    """Role, layout and number of heads of a graph output."""
+    if problem.present_key and output == problem.present_key.name:
+        return "present_key", problem.present_key.layout, problem.kv_heads
+    if problem.present_value and output == problem.present_value.name:
+        return "present_value", problem.present_value.layout, problem.kv_heads
+    return "output", problem.output.layout, problem.heads

@@ -1,0 +1,67 @@
+"""The dtypes attncheck knows, under their ONNX names: how they are stored and how they round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class DType:
+    """A floating-point format.
+
+    storage             NumPy dtype of its arrays; bfloat16, which NumPy lacks, travels as its bits in uint16
+    roundoff            unit roundoff u: rounding to nearest moves a normal number x by at most u * |x|
+    smallest_subnormal  distance between neighbours around 0; rounding moves a subnormal by at most half of it
+    """
+
+    name: str
+    storage: np.dtype[np.generic]
+    roundoff: float
+    smallest_subnormal: float
+
+
+_KNOWN = {
+    dtype.name: dtype
+    for dtype in (
+        DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-149),
+        DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-24),
+        DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-133),
+    )
+}
+
+
+def dtype(name: str) -> DType:
+    """The format with this ONNX name. Raises ValueError, naming the known ones, for any other."""
+    try:
+        return _KNOWN[name]
+    except KeyError:
+        raise ValueError(f"unknown dtype {name!r}; attncheck knows {', '.join(_KNOWN)}") from None
+
+
+def narrow(values: NDArray[np.float64], name: str) -> NDArray[np.generic]:
+    """Round float64 `values` to the dtype (to nearest, ties to even), in its storage form, same shape."""
+    if name == "bfloat16":
+        return _bfloat16_bits(values)
+    return values.astype(dtype(name).storage)
+
+
+def widen(stored: NDArray[np.generic], name: str) -> NDArray[np.float64]:
+    """The exact float64 values of an array in the dtype's storage form, same shape."""
+    if name == "bfloat16":
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+    return stored.astype(np.float64)
+
+
+def _bfloat16_bits(values: NDArray[np.float64]) -> NDArray[np.generic]:
+    """Round to odd in float32 first (sticky last bit), so that the second rounding cannot double-round."""
+    single = values.astype(np.float32)
+    finite = np.isfinite(values) & np.isfinite(single)
+    inexact = finite & (single.astype(np.float64) != values)
+    away = inexact & (np.abs(single.astype(np.float64)) > np.abs(values))
+    bits = single.view(np.uint32) - away.astype(np.uint32)
+    bits = bits | inexact.astype(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
