@@ -1,6 +1,6 @@
 """Write the generated parts of docs/ anew; with --check only say which are stale (exit 1).
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`; what is around it is written by hand.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def exit_codes() -> str:
     """The table of exit codes, and the order in which they win where kinds mix."""
     rows = "\n".join(f"| {code.value} | {code.meaning} |" for code in ExitCode)
     order = ", ".join(str(code.value) for code in PRECEDENCE)
-    return f"| code | meaning |\n| --- | --- |\n{rows}\n\nWhere kinds mix, the first of these that applies is given: {order}."
+    header = "| code | meaning |\n| --- | --- |"
+    return f"{header}\n{rows}\n\nWhere kinds mix, the first that applies of these is given: {order}."
 
 
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
