@@ -1,0 +1,175 @@
+"""The configuration file: `attncheck.toml`, or `[tool.attncheck]` in pyproject.toml, found upward from here.
+
+It holds the options of the commands under their long names (``kernel = "online"``, ``time-limit = 30``). Its folder is
+the base of case ids, and of the paths that it names.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+
+from attncheck.cli.messages import Stop
+from attncheck.vocabulary import ExitCode
+
+NAME = "attncheck.toml"
+PYPROJECT = "pyproject.toml"
+NOT_FROM_FILE = {"help", "version", "list", "case", "set", "onnx", "npz"}
+"""Options that say what this one call does; a file that set them would surprise."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration file: where it is, its lines, and the table of attncheck's keys."""
+
+    path: Path
+    text: str
+    table: Mapping[str, Any]
+
+    @property
+    def base(self) -> Path:
+        """The folder that case ids and paths are relative to."""
+        return self.path.parent
+
+    def line(self, key: str) -> int:
+        """The 1-based line on which `key` is set, or else the line of its table, or 1."""
+        section = ""
+        fallback = 1
+        pattern = re.compile(rf"""\s*(?:tool\.attncheck\.)?["']?{re.escape(key)}["']?\s*[=.]""")
+        for number, text in enumerate(self.text.splitlines(), start=1):
+            header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", text)
+            if header is not None:
+                section = header[1].replace('"', "").replace(" ", "")
+                fallback = number if section in {"tool.attncheck", f"tool.attncheck.{key}", key} else fallback
+            elif section in self._sections and pattern.match(text):
+                return number
+        return fallback
+
+    @property
+    def _sections(self) -> tuple[str, ...]:
+        return ("",) if self.path.name == NAME else ("tool.attncheck", "tool", "")
+
+
+def find(start: Path) -> Configuration | None:
+    """Look for a configuration in `start` and its parents; the nearest one counts, attncheck.toml before pyproject.toml.
+
+    Raises Stop (exit code 2) for a file that is not TOML or cannot be read.
+    """
+    for folder in (start, *start.parents):
+        if (folder / NAME).is_file():
+            return _read(folder / NAME, ())
+        if (folder / PYPROJECT).is_file():
+            found = _read(folder / PYPROJECT, ("tool", "attncheck"))
+            if found is not None:
+                return found
+    return None
+
+
+def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
+    """Turn a configuration into click's default_map, {command: {parameter: value}}.
+
+    Raises Stop (exit code 2) with one line for each unknown key and each value that its option does not take.
+    """
+    options = {
+        name: {_key(option): option for option in command.params if isinstance(option, click.Option)}
+        for name, command in commands.items()
+    }
+    known = {key: option for keys in options.values() for key, option in keys.items() if key not in NOT_FROM_FILE}
+    mistakes = []
+    values: dict[str, Any] = {}
+    for key, value in found.table.items():
+        if key not in known:
+            mistakes.append((found.line(key), _unknown(key, sorted(known))))
+            continue
+        wrong = _mistyped(known[key], value)
+        if wrong is not None:
+            mistakes.append((found.line(key), f"{key} = {_toml(value)}: {wrong}"))
+        else:
+            values[key] = _resolved(known[key], value, found.base)
+    if mistakes:
+        told = "\n".join(f"{_shown(found.path)}:{line}: {text}" for line, text in sorted(mistakes))
+        raise Stop(f"the configuration is invalid; nothing was run\n{told}", ExitCode.USAGE)
+    return {
+        name: {str(option.name): values[key] for key, option in keys.items() if key in values}
+        for name, keys in options.items()
+    }
+
+
+def _read(path: Path, section: tuple[str, ...]) -> Configuration | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+        table: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as wrong:
+        place = re.search(r"\(at line (\d+), column (\d+)\)$", str(wrong))
+        where = f":{place[1]}:{place[2]}" if place else ""
+        reason = str(wrong)[: place.start()].rstrip() if place else str(wrong)
+        raise Stop(f"{_shown(path)}{where}: not valid TOML: {reason}", ExitCode.USAGE) from None
+    except (OSError, UnicodeDecodeError) as wrong:
+        reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+        raise Stop(f"{_shown(path)}: cannot be read: {reason}", ExitCode.USAGE) from None
+    for name in section:
+        if name not in table:
+            return None
+        table = table[name]
+        if not isinstance(table, dict):
+            raise Stop(f"{_shown(path)}: {'.'.join(section)} must be a table of options", ExitCode.USAGE)
+    return Configuration(path, text, table)
+
+
+def _key(option: click.Option) -> str:
+    """The option's long name, without the dashes."""
+    return max((name for name in option.opts if name.startswith("--")), key=len, default="")[2:]
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = get_close_matches(key.replace("_", "-"), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return f"unknown option {key!r}; {hint}"
+
+
+def _mistyped(option: click.Option, value: object) -> str | None:
+    """Why `option` does not take `value`, or None where it does."""
+    if option.is_flag:
+        return None if isinstance(value, bool) else "must be true or false"
+    if option.multiple:
+        if not isinstance(value, list):
+            return f"must be a list, [{_toml(value)}]"
+        return next((wrong for item in value if (wrong := _not_one(option, item)) is not None), None)
+    return _not_one(option, value)
+
+
+def _not_one(option: click.Option, value: object) -> str | None:
+    numeric = isinstance(option.type, click.types.IntParamType | click.types.FloatParamType)
+    if numeric and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return "must be a number"
+    if isinstance(option.type, click.types.IntParamType) and isinstance(value, float):
+        return "must be a whole number"
+    if not numeric and not isinstance(value, str):
+        return "must be a string"
+    if isinstance(option.type, click.Path):
+        return None  # checked once it is relative to the right folder
+    try:
+        option.type.convert(value, option, None)
+    except click.BadParameter as wrong:
+        return wrong.message
+    return None
+
+
+def _resolved(option: click.Option, value: Any, base: Path) -> Any:
+    return str(base / value) if isinstance(option.type, click.Path) else value
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _shown(path: Path) -> str:
+    """The path as one would type it from here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

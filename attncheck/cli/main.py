@@ -1,0 +1,142 @@
+"""The entry point: the group of commands, and the one place where an exception becomes an exit code.
+
+Nothing here or in the modules of the commands may import numpy, onnx, pydantic or rich at import time:
+``attncheck --help`` answers within 0.2 seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from attncheck import __version__
+from attncheck.cli.messages import error
+from attncheck.vocabulary import ExitCode
+
+COMMANDS = {
+    "run": "attncheck.cli.run:run",
+    "show": "attncheck.cli.show:show",
+    "doctor": "attncheck.cli.doctor:doctor",
+}
+"""Command -> where it is defined; a module is imported when its command is named."""
+
+PROGRAM = "attncheck"
+
+EPILOG = (
+    "Every option can also be set in the environment (--fail-fast as ATTNCHECK_FAIL_FAST) or in attncheck.toml or "
+    "[tool.attncheck] of pyproject.toml (fail-fast = true). The command line wins over the environment, the environment "
+    "over the file."
+)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports them when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command `cmd_name`."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which ones there are."""
+        from difflib import get_close_matches
+
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            if not near and (Path(args[0]).exists() or "::" in args[0]):
+                hint = f"to run it: attncheck run {args[0]}"
+            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="attncheck %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Differential testing of attention operators: say the case in YAML, run it everywhere, see who is wrong."""
+    from attncheck.cli import configuration
+
+    found = configuration.find(Path.cwd())
+    ctx.obj = found
+    if found is not None and ctx.invoked_subcommand is not None:
+        every = {name: command for name in COMMANDS if (command := cli.get_command(ctx, name)) is not None}
+        ctx.default_map = configuration.defaults(found, every)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run attncheck and exit; every way to fail gets its exit code here."""
+    sys.exit(invoke(sys.argv[1:] if arguments is None else arguments))
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run attncheck with `arguments` and give its exit code."""
+    try:
+        code = _run(list(arguments))
+        sys.stdout.flush()
+    except click.ClickException as wrong:
+        return _usage(wrong)
+    except click.exceptions.Exit as wanted:
+        return wanted.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        error("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _swallow_output()
+        return ExitCode.INTERRUPTED
+    except Exception as fault:  # noqa: BLE001 - the last stop: a fault of attncheck itself
+        return _internal(fault)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Do what click's own `main` does, without its idea of exit codes."""
+    completion = os.environ.get("_ATTNCHECK_COMPLETE")
+    if completion:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, PROGRAM, "_ATTNCHECK_COMPLETE", completion)
+    with cli.make_context(PROGRAM, arguments) as ctx:
+        code = cli.invoke(ctx)
+    return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+def _usage(wrong: click.ClickException) -> int:
+    error(wrong.format_message())
+    if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
+        click.echo(f"See {wrong.ctx.command_path} --help.", err=True)
+    return wrong.exit_code
+
+
+def _internal(fault: Exception) -> int:
+    if os.environ.get("ATTNCHECK_DEBUG") not in {None, "", "0"}:
+        traceback.print_exception(fault)
+    where = traceback.extract_tb(fault.__traceback__)[-1]
+    error(
+        f"this is a fault of attncheck {__version__} itself, not of your scenarios or kernels.\n"
+        f"{type(fault).__name__}: {fault} ({Path(where.filename).name}:{where.lineno})\n"
+        "Set ATTNCHECK_DEBUG=1 to see the traceback; please report it with the command line and the output of "
+        "`attncheck doctor`."
+    )
+    return ExitCode.INTERNAL
+
+
+def _swallow_output() -> None:
+    """Give the interpreter's last flush somewhere to go: the reader of stdout has left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

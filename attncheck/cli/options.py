@@ -1,0 +1,160 @@
+"""Options that several commands share, and their parameter types. Light: nothing but click at import time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
+
+import click
+
+from attncheck.scenario.model import Kernel
+from attncheck.vocabulary import Flag
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+CONTEXT = {"auto_envvar_prefix": "ATTNCHECK", "help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""One flat ATTNCHECK_* namespace for the options of every command."""
+
+DEFAULT_CANDIDATE = "wgsl"
+DEFAULT_REFERENCE = "ort-cpu"
+NO_REFERENCE = "none"
+DEFAULT_THRESHOLD = 1024
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+class Semicolons(click.ParamType):
+    """Text that may hold blanks; an environment variable separates several of them by semicolons."""
+
+    envvar_list_splitter = ";"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Keep the text: the scenario language reads it."""
+        return str(value)
+
+
+class Bytes(click.ParamType):
+    """A number of bytes, with K, M or G for binary multiples."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read ``4G``, ``512M``, ``1073741824``."""
+        if isinstance(value, int):
+            return value
+        text = value.strip().lower().removesuffix("ib").removesuffix("b")
+        digits = text.rstrip("kmg")
+        unit = text[len(digits) :]
+        if unit not in _UNITS or not digits.isdigit() or int(digits) == 0:
+            self.fail(f"{value!r} is not a size: write a whole number above zero, alone or with K, M or G (4G)", param, ctx)
+        return int(digits) * _UNITS[unit]
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make one decorator of several, in the order in which help shows them."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+SELECTION = together(
+    click.argument("what", nargs=-1, metavar="[PATH|CASE-ID]..."),
+    click.option("-k", "--keyword", metavar="EXPR", help="Only cases whose id fits: 'window and not mha'."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
+    click.option(
+        "--case",
+        "cases",
+        multiple=True,
+        type=Semicolons("text"),
+        metavar="AXES",
+        help="A case without a file: 'op=gqa q_len=4 past_len=20 window=3' (repeatable).",
+    ),
+    click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        type=Semicolons("text"),
+        metavar="AXIS=VALUE",
+        help="Change an axis of every selected case (repeatable).",
+    ),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of the data of every case."),
+    click.option(
+        "--memory-limit",
+        type=Bytes(),
+        default="4G",
+        show_default=True,
+        metavar="SIZE",
+        help="Refuse cases that would need more memory.",
+    ),
+)
+
+BACKENDS = together(
+    click.option(
+        "--backend",
+        "backends",
+        multiple=True,
+        metavar="NAME",
+        help=f"What to test (repeatable).  [default: {DEFAULT_CANDIDATE}]",
+    ),
+    click.option(
+        "--reference",
+        default=DEFAULT_REFERENCE,
+        show_default=True,
+        metavar="NAME|none",
+        help="What to compare with; the float64 oracle judges it too.",
+    ),
+    click.option("--adapter", metavar="TEXT", help="GPU adapter, by a part of its name (see attncheck doctor)."),
+    click.option(
+        "--kernel",
+        type=click.Choice(get_args(Kernel)),
+        default="auto",
+        show_default=True,
+        help="Attention kernel; auto chooses by the number of keys, and runs the other too.",
+    ),
+    click.option(
+        "--threshold",
+        type=click.IntRange(min=1),
+        default=DEFAULT_THRESHOLD,
+        show_default=True,
+        metavar="KEYS",
+        help="From how many keys on auto chooses online.",
+    ),
+    click.option(
+        "--shaders",
+        type=click.Path(exists=True, file_okay=False, path_type=str),
+        metavar="DIR",
+        help="Run the kernels in this folder instead of the shipped ones.",
+    ),
+)
+
+JUDGEMENT = together(
+    click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failing case."),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="What a backend may take for one case.",
+    ),
+    click.option("--exit-zero", is_flag=True, help="Exit with 0 where failing cases would give 1."),
+    click.option(
+        "--fail-on",
+        type=click.Choice([str(flag) for flag in Flag]),
+        multiple=True,
+        metavar="FLAG",
+        help="Fail when a result has this flag (repeatable): " + ", ".join(map(str, Flag)) + ".",
+    ),
+)
+
+DETAIL = together(
+    click.option("-q", "--quiet", is_flag=True, help="Only failures and the summary."),
+    click.option("-v", "--verbose", is_flag=True, help="All rows, adapters, versions, what the data is."),
+)

@@ -1,0 +1,89 @@
+"""Where text goes: results to stdout, progress and diagnostics to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from attncheck.reports.lines import STYLES, Line
+
+
+class Printer:
+    """Prints lines on stdout: with styles on a terminal, as plain text anywhere else."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    @property
+    def width(self) -> int | None:
+        """Columns that a line may take: the terminal's, or COLUMNS in a pipe, or None for no limit."""
+        if self._console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+            return max(40, self._console.width)
+        return None
+
+    def print(self, lines: Iterable[Line]) -> None:
+        """Print `lines` and flush, so that each result can be read when it is there."""
+        for line in lines:
+            if not self._console.color_system:
+                sys.stdout.write(line.text + "\n")
+                continue
+            text = Text()
+            for span in line.spans:
+                text.append(span.text, STYLES[span.role] or None)
+            text.rstrip()
+            self._console.print(text)
+        sys.stdout.flush()
+
+
+class Bar:
+    """A progress bar on stderr that steps aside while lines are printed; nothing at all where stderr is no terminal."""
+
+    def __init__(self, total: int, wanted: bool) -> None:
+        console = Console(stderr=True)
+        self._progress: Progress | None = None
+        if not (wanted and console.is_terminal and not console.is_dumb_terminal):
+            return
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            refresh_per_second=4,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._progress.add_task("starting", total=total)
+
+    def __enter__(self) -> Bar:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, description: str) -> None:
+        """One case is done."""
+        if self._progress is not None:
+            self._progress.update(self._task, advance=1, description=description)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the bar off the screen for the time of the block."""
+        if self._progress is None:
+            yield
+            return
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()

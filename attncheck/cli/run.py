@@ -1,0 +1,67 @@
+"""``attncheck run``: evaluate cases and print the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attncheck.cli import options
+
+if TYPE_CHECKING:
+    from attncheck.cli.session import Wanted
+
+
+@click.command(context_settings=options.CONTEXT)
+@options.SELECTION
+@click.option("--list", "only_list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
+@options.BACKENDS
+@options.JUDGEMENT
+@options.DETAIL
+@click.pass_context
+def run(ctx: click.Context, **given: Any) -> int:
+    """Run cases on every backend and hold the results against the float64 oracle.
+
+    PATH is a scenario file or a folder of them; without any, the shipped scenarios run. CASE-ID is what the table and
+    --list print, FILE::NAME, and may hold * and ?.
+    """
+    from attncheck.cli import selection, session
+
+    if given["quiet"] and given["verbose"]:
+        raise click.UsageError("-q and -v exclude each other", ctx)
+    scenarios = selection.select(ctx.obj, given)
+    if given["only_list"]:
+        for scenario in scenarios:
+            click.echo(scenario.id)
+        return 0
+    return session.run(scenarios, _wanted(ctx, given))
+
+
+def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
+    from attncheck.cli.invocation import Invocation
+    from attncheck.cli.session import Wanted
+    from attncheck.reports.table import Detail
+    from attncheck.vocabulary import Flag
+
+    detail = Detail.QUIET if given["quiet"] else Detail.VERBOSE if given["verbose"] else Detail.NORMAL
+    return Wanted(
+        backends=given["backends"] or (options.DEFAULT_CANDIDATE,),
+        reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
+        adapter=given["adapter"],
+        kernel=given["kernel"],
+        kernel_forced=_said(ctx, "kernel"),
+        threshold=given["threshold"],
+        shaders=given["shaders"],
+        fail_fast=given["fail_fast"],
+        time_limit=given["time_limit"],
+        exit_zero=given["exit_zero"],
+        fail_on=frozenset(Flag(word) for word in given["fail_on"]),
+        detail=detail,
+        invocation=Invocation.of(ctx),
+    )
+
+
+def _said(ctx: click.Context, parameter: str) -> bool:
+    """Whether this call says it, so that it overrules a scenario; a configuration file only gives a default."""
+    source = ctx.get_parameter_source(parameter)
+    return source in {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}

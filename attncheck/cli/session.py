@@ -1,0 +1,129 @@
+"""One run as the terminal sees it: events from the engine to the table, the progress bar and the exit code."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.cli.invocation import Invocation
+from attncheck.cli.messages import Stop, error, note
+from attncheck.cli.output import Bar, Printer
+from attncheck.engine import run as engine
+from attncheck.engine import status
+from attncheck.engine.events import BackendFailed, CaseFinished, Event, RunFinished
+from attncheck.kernels.policy import Policy
+from attncheck.reports.layout import Layout, name_of
+from attncheck.reports.table import Detail, Table
+from attncheck.scenario.model import Kernel, Scenario
+from attncheck.vocabulary import ExitCode, Flag
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks of a run, beyond the cases."""
+
+    backends: tuple[str, ...]
+    reference: str | None
+    adapter: str | None
+    kernel: Kernel
+    kernel_forced: bool
+    threshold: int
+    shaders: str | None
+    fail_fast: bool
+    time_limit: float
+    exit_zero: bool
+    fail_on: frozenset[Flag]
+    detail: Detail
+    invocation: Invocation
+
+
+def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
+    """Run `scenarios`, print the table as the results come, and give the exit code."""
+    candidates, reference = _backends(wanted)
+    names = [backend.name for backend in (*candidates, *([reference] if reference is not None else []))]
+    printer = Printer()
+    layout = Layout.fit((scenario.id for scenario in scenarios), names, printer.width)
+    table = Table(layout, wanted.detail, wanted.invocation.command)
+    seen = _Seen()
+    cancelled = threading.Event()
+    options = engine.Options(time_limit=wanted.time_limit, fail_fast=wanted.fail_fast, cancelled=cancelled)
+    bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
+    with _interruptible(cancelled), bar:
+        for event in engine.run(scenarios, candidates, reference, options):
+            seen.note(event)
+            lines = table.lines(event)
+            if lines or isinstance(event, BackendFailed):
+                with bar.aside():
+                    printer.print(lines)
+                    if isinstance(event, BackendFailed):
+                        error(f"backend {event.backend} could not start: {event.message}")
+            if isinstance(event, CaseFinished):
+                bar.advance(name_of(event.scenario.id))
+    return seen.exit_code(wanted)
+
+
+def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
+    settings = Settings(
+        policy=Policy(wanted.kernel, wanted.threshold),
+        forced=wanted.kernel_forced,
+        adapter=wanted.adapter,
+        shaders=Path(wanted.shaders) if wanted.shaders is not None else None,
+    )
+    if len(set(wanted.backends)) < len(wanted.backends):
+        raise Stop(f"a backend is named twice: {', '.join(wanted.backends)}", ExitCode.USAGE)
+    try:
+        # The backend that is the reference already need not run twice.
+        reference = wanted.reference if wanted.reference not in wanted.backends else None
+        candidates = [create(name, settings) for name in wanted.backends]
+        return candidates, create(reference, settings) if reference is not None else None
+    except UnknownBackend as unknown:
+        raise Stop(str(unknown), ExitCode.USAGE) from None
+    except BackendUnavailable as unavailable:
+        raise Stop(str(unavailable), ExitCode.BACKEND) from None
+
+
+class _Seen:
+    """What the exit code depends on."""
+
+    def __init__(self) -> None:
+        self._unavailable: list[str] = []
+        self._flags: set[Flag] = set()
+        self._finished: RunFinished | None = None
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, BackendFailed):
+            self._unavailable.append(event.backend)
+        elif isinstance(event, CaseFinished):
+            self._flags.update(flag for result in event.results for flag in result.flags)
+        elif isinstance(event, RunFinished):
+            self._finished = event
+
+    def exit_code(self, wanted: Wanted) -> ExitCode:
+        assert self._finished is not None, "the engine's last event is RunFinished"
+        return status.exit_code(
+            self._finished, self._unavailable, self._flags, fail_on=wanted.fail_on, exit_zero=wanted.exit_zero
+        )
+
+
+@contextmanager
+def _interruptible(cancelled: threading.Event) -> Iterator[None]:
+    """Let the first Ctrl-C end the run with its report; a second one ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+        cancelled.set()
+        note("interrupted: finishing the report (once more to leave at once)")
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

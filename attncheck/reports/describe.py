@@ -1,0 +1,81 @@
+"""Scenarios, results and places in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attncheck.compare.difference import Difference, Place
+from attncheck.engine.events import Result
+from attncheck.reports.numbers import element, number
+from attncheck.scenario.model import Scenario
+
+AUTO_MARK = "*"
+"""Stands behind a kernel that a policy chose."""
+
+
+def scenario(it: Scenario) -> str:
+    """One sentence of the axes that shape a case and its data, defaults left out."""
+    heads = f"{it.heads} heads" + (f" over {it.kv_heads}" if it.kv_heads != it.heads else "")
+    parts = [
+        f"{it.op} {it.dtype}",
+        f"batch {it.batch}",
+        f"q_len {_lengths(it.q_len)}",
+        f"past_len {_lengths(it.past_len)}",
+        heads,
+        f"head_dim {it.head_dim}",
+    ]
+    if it.capacity is not None:
+        parts.append(f"capacity {it.capacity}")
+    if it.window is not None:
+        parts.append(f"window {it.window}")
+    if it.softcap:
+        parts.append(f"softcap {it.softcap:g}")
+    if it.scale is not None:
+        parts.append(f"scale {it.scale:g}")
+    if not it.causal:
+        parts.append("not causal")
+    if it.rotary is not None:
+        parts.append(f"rotary {it.rotary} over {it.rotary_dim}")
+    return ", ".join([*parts, f"data {it.data}", f"seed {it.seed}"])
+
+
+def label(result: Result) -> str:
+    """Backend and kernel, as in ``wgsl online*``."""
+    if not result.kernel:
+        return result.backend
+    return f"{result.backend} {result.kernel}{AUTO_MARK if result.auto else ''}"
+
+
+def place(where: Place, role: str) -> str:
+    """Coordinates of an element: ``output[batch 0, head 1, query 3, dim 12]``."""
+    row = "query" if role == "output" else "slot"
+    return f"{role}[batch {where.batch}, head {where.head}, {row} {where.row}, dim {where.dim}]"
+
+
+def worst(difference: Difference) -> tuple[str, str]:
+    """Two lines on the worst element: where it is and who is held against whom, then both values."""
+    subject = difference.subject or "result"
+    return (
+        f"{place(difference.place, difference.role)}, {subject} against {difference.against}",
+        f"got {element(difference.got)}, expected {element(difference.expected)}; {_extent(difference)}",
+    )
+
+
+def others(differences: Sequence[Difference], told: Difference | None) -> list[str]:
+    """One line for each further difference out of tolerance."""
+    return [
+        f"also {it.role}, {it.subject or 'result'} against {it.against}: margin {number(it.margin)}, {_extent(it)}"
+        for it in differences
+        if it is not told and it != told and not it.passed
+    ]
+
+
+def _extent(difference: Difference) -> str:
+    extent = f"{difference.failing:,} of {difference.compared:,} elements out of tolerance"
+    return extent + (f", {difference.nonfinite:,} not finite" if difference.nonfinite else "")
+
+
+def _lengths(lengths: tuple[int, ...]) -> str:
+    if len(set(lengths)) == 1:
+        return str(lengths[0])
+    return "[" + ", ".join(map(str, lengths)) + "]"

@@ -1,0 +1,98 @@
+"""The columns of the table: their widths are fixed before the first row, so that rows can be printed as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attncheck.reports.lines import Line, Role, Span, shorten
+
+INDENT = "  "
+LABEL = 12
+"""Room for backend and kernel, as in ``wgsl online*``."""
+DIFFERENCE, TOLERANCE, MARGIN = 9, 8, 8
+"""Widths of the number columns, with the blanks before them."""
+VERDICT = 9
+"""The longest verdict that comes with numbers (``nonfinite``, ``malformed``); longer ones reach into the margin's
+column, which is empty for them."""
+NOTE = "  reference refused"
+SMALLEST_ID = 12
+
+
+def file_of(case: str) -> str:
+    """The part of a case id before its ``::``; empty for a case that stands in no file."""
+    return case.rpartition("::")[0]
+
+
+def name_of(case: str) -> str:
+    """The part of a case id behind its ``::``."""
+    return case.rpartition("::")[2]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The text of one row, column by column."""
+
+    name: str
+    label: str
+    difference: str
+    tolerance: str
+    margin: str
+    verdict: str
+    role: Role = "plain"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Widths in characters: the whole line (None: unlimited), the id column, the backend column."""
+
+    width: int | None
+    name: int
+    label: int
+    notes_in_row: bool
+
+    @classmethod
+    def fit(cls, ids: Iterable[str], backends: Iterable[str], width: int | None) -> Layout:
+        """Give the id column what it needs, or what `width` leaves; notes stand in the row where they fit."""
+        longest = max((max(len(name_of(case)), len(file_of(case)) - len(INDENT)) for case in ids), default=SMALLEST_ID)
+        longest = max(longest, SMALLEST_ID)
+        label = max([LABEL, *(len(name) for name in backends)])
+        if width is None:
+            return cls(None, longest, label, notes_in_row=True)
+        room = width - len(INDENT) - 2 - label - DIFFERENCE - TOLERANCE - MARGIN - 2 - VERDICT
+        if longest + len(NOTE) <= room:
+            return cls(width, longest, label, notes_in_row=True)
+        return cls(width, max(SMALLEST_ID, min(longest, room)), label, notes_in_row=False)
+
+    def heading(self, file: str) -> Line:
+        """The first line of a file's group: its name, and the titles of the columns."""
+        name = shorten(file or "command line", self.name + len(INDENT)).ljust(self.name + len(INDENT))
+        titles = "".join(
+            (
+                "  " + "backend".ljust(self.label),
+                "max diff".rjust(DIFFERENCE),
+                "tol".rjust(TOLERANCE),
+                "margin".rjust(MARGIN),
+                "  verdict",
+            )
+        )
+        return Line((Span(name, "heading"), Span(titles, "title")))
+
+    def row(self, cells: Cells) -> Line:
+        """One row; only ids are ever shortened, never a number."""
+        numbers = (
+            cells.difference.rjust(DIFFERENCE) + cells.tolerance.rjust(TOLERANCE) + cells.margin.rjust(MARGIN) + "  "
+        )
+        excess = max(0, len(cells.verdict) - VERDICT)
+        if excess and numbers.endswith(" " * excess):
+            numbers = numbers[:-excess]
+        spans = [
+            Span(INDENT + shorten(cells.name, self.name).ljust(self.name) + "  "),
+            Span(shorten(cells.label, self.label).ljust(self.label)),
+            Span(numbers),
+            Span(cells.verdict, cells.role),
+        ]
+        if cells.note and self.notes_in_row:
+            spans.append(Span("  " + cells.note, "caution"))
+        return Line(tuple(spans))

@@ -1,0 +1,138 @@
+"""The table: rows as the cases come, grouped under the file they are written in.
+
+`Table.lines(event)` gives the lines that an event adds. What it says depends on the events alone, and on the layout,
+the level of detail and the way to write a command that were fixed before the first one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from enum import IntEnum
+
+from attncheck.engine.events import (
+    BackendFailed,
+    BackendReady,
+    CaseFinished,
+    Event,
+    Result,
+    RunFinished,
+)
+from attncheck.reports import describe, rows, summary
+from attncheck.reports.device import facts
+from attncheck.reports.layout import Cells, Layout, file_of, name_of
+from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
+from attncheck.reports.numbers import number
+from attncheck.vocabulary import Flag, Status, Verdict
+
+DETAIL_INDENT = "    "
+STDERR_LINES = 8
+
+
+class Detail(IntEnum):
+    """How much a report says."""
+
+    QUIET = 0
+    NORMAL = 1
+    VERBOSE = 2
+
+
+class Table:
+    """Turns events into lines; remembers the file whose group is open, and what the end of the run must repeat."""
+
+    def __init__(self, layout: Layout, detail: Detail, command: Callable[[str], str]) -> None:
+        self._layout = layout
+        self._detail = detail
+        self._command = command
+        self._file: str | None = None
+        self._starred = False
+        self._failed: list[str] = []
+        self._unavailable: list[str] = []
+        self._verdicts: Counter[Verdict] = Counter()
+        self._flags: Counter[Flag] = Counter()
+
+    def lines(self, event: Event) -> list[Line]:
+        """The lines that `event` adds to the report."""
+        if isinstance(event, BackendReady):
+            return facts(event.backend, event.hello) if self._detail is Detail.VERBOSE else []
+        if isinstance(event, BackendFailed):
+            self._unavailable.append(event.backend)
+            return []
+        if isinstance(event, CaseFinished):
+            return self._case(event)
+        if isinstance(event, RunFinished):
+            return self._end(event)
+        return []
+
+    def _case(self, event: CaseFinished) -> list[Line]:
+        self._verdicts.update(result.verdict for result in event.results)
+        self._flags.update(flag for result in event.results for flag in result.flags)
+        failing = rows.failures(event.results)
+        if failing:
+            self._failed.append(event.scenario.id)
+        shown = rows.visible(event.results, every=self._detail is Detail.VERBOSE)
+        if self._detail is Detail.QUIET:
+            shown = failing
+        if not shown:
+            return []
+        lines = self._heading(file_of(event.scenario.id))
+        for result in shown:
+            lines += self._result(result)
+        if self._detail is Detail.VERBOSE:
+            lines += paragraph(describe.scenario(event.scenario), self._layout.width, DETAIL_INDENT)
+        return lines
+
+    def _heading(self, file: str) -> list[Line]:
+        if file == self._file:
+            return []
+        first = self._file is None
+        self._file = file
+        heading = self._layout.heading(file)
+        return [heading] if first and self._detail is not Detail.VERBOSE else [BLANK, heading]
+
+    def _result(self, result: Result) -> list[Line]:
+        self._starred |= result.auto
+        note = "reference refused" if rows.refused(result) else ""
+        lines = [self._layout.row(_cells(result, note))]
+        if note and not self._layout.notes_in_row:
+            lines.append(line(DETAIL_INDENT + note, "caution"))
+        for text in _explanation(result):
+            lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
+        lines += [line(f"{DETAIL_INDENT}| {text}") for text in result.stderr.rstrip().splitlines()[-STDERR_LINES:]]
+        return lines
+
+    def _end(self, event: RunFinished) -> list[Line]:
+        lines = [BLANK] if self._file is not None else []
+        lines += summary.reproduce(self._command(case) for case in self._failed)
+        if self._detail is not Detail.QUIET:
+            lines += summary.counts(self._verdicts, self._flags)
+            if self._starred:
+                lines.append(line(f"{describe.AUTO_MARK} chosen by --kernel auto; the other kernel ran too, and the two must agree"))
+        lines += [line(f"backend {name} could not start: none of its results are here") for name in self._unavailable]
+        return [*lines, summary.summary(event)]
+
+
+def _cells(result: Result, note: str) -> Cells:
+    expected = result.status in {Status.XFAILED, Status.XPASSED}
+    verdict = str(result.status if expected else result.verdict)
+    numbers = ("", "", "")
+    if result.worst is not None:
+        numbers = (number(result.worst.max_abs), number(result.worst.tolerance), number(result.worst.margin))
+    role = STATUS_ROLES[result.status]
+    return Cells(name_of(result.case), describe.label(result), *numbers, verdict=verdict, role=role, note=note)
+
+
+def _explanation(result: Result) -> list[str]:
+    """What a row cannot hold: nothing for a pass, the worst element and the message for anything else."""
+    texts = []
+    if result.status is Status.XFAILED:
+        texts.append(f"{result.verdict}: {result.verdict.meaning}")
+    if result.status is Status.XPASSED:
+        texts.append("passed, though it is expected to fail: remove the expectation")
+    if result.verdict is not Verdict.PASS and result.worst is not None and not result.worst.passed:
+        texts += describe.worst(result.worst)
+        texts += describe.others(result.differences, result.worst)
+    if result.message and result.verdict is not Verdict.PASS:
+        texts.append(result.message)
+    extra = [flag for flag in result.flags if flag is not Flag.REFERENCE_REFUSED]
+    return texts + [f"{flag}: {flag.meaning}" for flag in extra]
