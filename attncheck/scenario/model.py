@@ -9,9 +9,7 @@ from typing import Literal
 Op = Literal["gqa", "mha"]
 DType = Literal["float32", "float16"]
 RotaryStyle = Literal["half", "interleaved"]
-DataKind = Literal[
-    "normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"
-]
+DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Kernel = Literal["auto", "naive", "online"]
 
 
@@ -42,6 +40,7 @@ class Scenario:
     window            keys a query sees, itself included; None: all
     rotary_dim        leading dims of each head that turn; rotary_cache: rows of the cos/sin caches
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
+    written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
     """
 
     id: str
@@ -68,6 +67,7 @@ class Scenario:
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     about: str = ""
+    written: tuple[tuple[str, str], ...] = ()
 
     @property
     def kv_len(self) -> tuple[int, ...]:

@@ -1,0 +1,206 @@
+"""One file's tree into its cases: defaults, matrix, exclude, ids, and every mistake on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
+from attncheck.scenario.model import Scenario, Source, Tolerance
+from attncheck.scenario.nodes import Document, Node
+from attncheck.scenario.possible import Value, impossibilities
+from attncheck.scenario.resolve import complete, scenario
+
+CASE_LIMIT = 10_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one axis is set to: one value, or several where the matrix sweeps it."""
+
+    nodes: tuple[Node, ...]
+    swept: bool
+
+
+@dataclass
+class Mistakes:
+    """Mistakes of one file: one of each kind at a place, however many cases run into it."""
+
+    document: Document
+    found: dict[tuple[Node, Mistake], Diagnostic] = field(default_factory=dict)
+
+    def add(self, kind: Mistake, node: Node, message: str, hint: str = "") -> None:
+        self.found.setdefault((node, kind), self.document.mistake(kind, node, message, hint))
+
+
+class Expansion:
+    """Expands the scenarios of one file. `unusable` are nodes whose mistake is known already."""
+
+    def __init__(self, document: Document, address: str, unusable: frozenset[Node], memory_limit: int) -> None:
+        self.document = document
+        self.address = address
+        self.unusable = unusable
+        self.memory_limit = memory_limit
+        self.mistakes = Mistakes(document)
+        self.excluded: dict[Node, int] = {}
+
+    def cases(self) -> Iterator[Scenario]:
+        """Every case that can be, in file order; afterwards `mistakes` is complete."""
+        root = self.document.root
+        assert root is not None
+        defaults = root.get("defaults") or Node(0, 0, "", None)
+        listed = root.get("scenarios")
+        names: dict[str, Node] = {}
+        for entry in listed.items() if listed else ():
+            name = entry.get("name")
+            if name is not None and name not in self.unusable:
+                first = names.setdefault(name.text, name)
+                if first is not name:
+                    message = f"a second scenario `{shown(name.text)}`, first on line {first.line}"
+                    self.mistakes.add(Mistake.DUPLICATE_ID, name, message, "their cases would have the same ids")
+                    continue
+            yield from self._scenario(defaults, entry)
+        for pattern, count in self.excluded.items():
+            if not count:
+                message = "this exclude matches no case of the matrix"
+                self.mistakes.add(Mistake.EXCLUDES_NOTHING, pattern, message, "correct a value, or remove it")
+
+    def _scenario(self, defaults: Node, entry: Node) -> Iterator[Scenario]:
+        settings = self._settings(defaults) | {}
+        for axis, setting in self._settings(entry).items():
+            settings.pop(axis, None)
+            settings[axis] = setting
+        swept = [axis for axis, setting in settings.items() if setting.swept]
+        number = prod(len(settings[axis].nodes) for axis in swept)
+        if number > CASE_LIMIT:
+            place = entry.get("matrix") or entry
+            factors = " x ".join(str(len(settings[axis].nodes)) for axis in swept)
+            message = f"this matrix has {factors} = {number:,} cases, more than {CASE_LIMIT:,}"
+            self.mistakes.add(Mistake.TOO_MANY_CASES, place, message, "sweep fewer axes at once")
+            return
+        patterns = [*self._patterns(defaults), *self._patterns(entry)]
+        kept = 0
+        for nodes in product(*(setting.nodes for setting in settings.values())):
+            assigned = dict(zip(settings, nodes, strict=True))
+            if self._is_excluded(assigned, patterns):
+                continue
+            kept += 1
+            yield from self._case(defaults, entry, assigned, swept)
+        if not kept:
+            place = patterns[0] if patterns else entry
+            self.mistakes.add(Mistake.EXCLUDES_ALL, place, "the exclude entries leave no case", "exclude less")
+
+    def _settings(self, mapping: Node) -> dict[str, Setting]:
+        """The axes that a scenario, or the defaults, set: directly and by matrix, in file order."""
+        settings: dict[str, Setting] = {}
+        for entry in mapping.entries():
+            if entry.key.text == "matrix":
+                settings |= self._sweeps(mapping, entry.value)
+            elif entry.key.text in AXES:
+                settings.setdefault(entry.key.text, Setting((entry.value,), swept=False))
+        return settings
+
+    def _sweeps(self, mapping: Node, matrix: Node) -> dict[str, Setting]:
+        settings: dict[str, Setting] = {}
+        if not any(entry.key.text in AXES for entry in matrix.entries()) and matrix not in self.unusable:
+            self.mistakes.add(Mistake.EMPTY_MATRIX, matrix, "this matrix sweeps no axis", "name an axis, or remove it")
+        for entry in matrix.entries():
+            axis, nodes = entry.key.text, self._distinct(entry.key.text, entry.value)
+            if axis not in AXES or not nodes:
+                continue
+            if mapping.get(axis) is not None:
+                message = f"`{axis}` has a value in the scenario and is swept in its matrix"
+                self.mistakes.add(Mistake.SAID_TWICE, entry.key, message, "keep one of the two")
+            settings[axis] = Setting(nodes, swept=True)
+        return settings
+
+    def _distinct(self, axis: str, values: Node) -> tuple[Node, ...]:
+        spellings: dict[str, Node] = {}
+        for node in values.items():
+            spelling = spell(node.plain())
+            if spelling in spellings and not self._broken(node):
+                message = f"`{axis}` is {shown(spelling)} twice: two cases would have one id"
+                self.mistakes.add(Mistake.DUPLICATE_ID, node, message, "keep one of them")
+            spellings.setdefault(spelling, node)
+        return tuple(spellings.values())
+
+    def _patterns(self, mapping: Node) -> tuple[Node, ...]:
+        matrix = mapping.get("matrix")
+        exclude = matrix.get("exclude") if matrix else None
+        usable = tuple(item for item in exclude.items() if not self._broken(item)) if exclude else ()
+        for pattern in usable:
+            self.excluded.setdefault(pattern, 0)
+        return usable
+
+    def _is_excluded(self, assigned: Mapping[str, Node], patterns: list[Node]) -> bool:
+        matching = [pattern for pattern in patterns if _matches(pattern, assigned)]
+        for pattern in matching:
+            self.excluded[pattern] += 1
+        return bool(matching)
+
+    def _case(self, defaults: Node, entry: Node, assigned: Mapping[str, Node], swept: list[str]) -> Iterator[Scenario]:
+        broken = frozenset(axis for axis, node in assigned.items() if self._broken(node))
+        values = {axis: value_of(node) for axis, node in assigned.items() if axis not in broken}
+        suffix = ",".join(f"{axis}={spell(assigned[axis].plain())}" for axis in swept)
+        case = complete(values)
+        possible = not broken
+        for impossible in impossibilities(case, broken, self.memory_limit):
+            possible = False
+            place = next((assigned[axis] for axis in impossible.axes if axis in assigned), entry.get("name") or entry)
+            message = f"{impossible.message} (in the case {suffix})" if suffix else impossible.message
+            self.mistakes.add(impossible.kind, place, message, impossible.hint)
+        name = entry.get("name")
+        if not possible or name is None:
+            return
+        yield scenario(
+            case,
+            id=f"{self.address}::{name.text}" + (f":{suffix}" if suffix else ""),
+            source=Source(self.document.file, entry.line),
+            written=values,
+            tolerance=_tolerance(entry.get("tolerance") or defaults.get("tolerance")),
+            tags=_tags(defaults.get("tags"), entry.get("tags")),
+            about=_about(entry.get("about") or defaults.get("about")),
+        )
+
+    def _broken(self, node: Node) -> bool:
+        below = [*node.items(), *(entry.value for entry in node.entries()), *(entry.key for entry in node.entries())]
+        return node in self.unusable or any(map(self._broken, below))
+
+
+def value_of(node: Node) -> Value:
+    """A usable axis value."""
+    value = tuple(item.value for item in node.items()) if isinstance(node.value, tuple) else node.value
+    return value  # type: ignore[return-value]
+
+
+def _matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:
+    """Whether every axis of `pattern` has its value in this case, an axis left out having its default."""
+    for entry in pattern.entries():
+        axis = entry.key.text
+        held = assigned[axis].plain() if axis in assigned else AXES[axis].default
+        if spell(held) != spell(entry.value.plain()):
+            return False
+    return True
+
+
+def _tolerance(node: Node | None) -> dict[str, Tolerance]:
+    if node is None:
+        return {}
+    everywhere = node.get("max_abs")
+    bounds = {"*": everywhere} if everywhere else {e.key.text: e.value.get("max_abs") for e in node.entries()}
+    return {
+        backend: Tolerance(float(bound.value))
+        for backend, bound in bounds.items()
+        if bound is not None and isinstance(bound.value, (int, float))
+    }
+
+
+def _tags(*lists: Node | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item.text for node in lists if node for item in node.items()))
+
+
+def _about(node: Node | None) -> str:
+    return " ".join(node.text.split()) if node else ""

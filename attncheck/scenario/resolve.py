@@ -1,0 +1,72 @@
+"""Axis values into a Scenario: defaults that follow from other axes, and the types of `model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.model import Scenario, Source, Tolerance
+from attncheck.scenario.possible import Complete, Value
+
+
+def complete(assigned: Mapping[str, Value]) -> Complete:
+    """Fill in every default. Lists whose length is not the batch's are left for `possible` to complain about."""
+    values: dict[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
+    values |= assigned
+    lists = [value for axis in ("q_len", "past_len") if isinstance(value := values[axis], tuple)]
+    batch = assigned.get("batch", max(map(len, lists), default=1))
+    assert isinstance(batch, int)
+    values["batch"] = batch
+    values.setdefault("kv_heads", values["heads"])
+    values.setdefault("rotary_dim", values["head_dim"])
+    case = Complete(values, frozenset(assigned), batch)
+    if "rotary_cache" not in values:
+        values["rotary_cache"] = case.longest if all(len(one) == batch for one in lists) else 1
+    return case
+
+
+def scenario(
+    case: Complete,
+    *,
+    id: str,
+    source: Source,
+    written: Mapping[str, Value],
+    tolerance: Mapping[str, Tolerance] | None = None,
+    tags: tuple[str, ...] = (),
+    about: str = "",
+) -> Scenario:
+    """The Scenario of a possible case."""
+    values: Mapping[str, Any] = case.values
+    rotates = values["rotary"] != "none"
+    return Scenario(
+        id=id,
+        source=source,
+        op=values["op"],
+        dtype=values["dtype"],
+        batch=case.batch,
+        q_len=case.lengths("q_len"),
+        past_len=case.lengths("past_len"),
+        heads=values["heads"],
+        kv_heads=values["kv_heads"],
+        head_dim=values["head_dim"],
+        capacity=_unless(values["capacity"], "exact"),
+        scale=_unless(values["scale"], "default"),
+        softcap=0.0 if values["softcap"] == "none" else float(values["softcap"]),
+        window=_unless(values["window"], "none"),
+        causal=values["causal"],
+        rotary=_unless(values["rotary"], "none"),
+        rotary_dim=values["rotary_dim"] if rotates else 0,
+        rotary_cache=values["rotary_cache"] if rotates else 0,
+        data=values["data"],
+        seed=values["seed"],
+        kernel=values.get("kernel"),
+        tolerance=dict(tolerance or {}),
+        tags=tags,
+        about=about,
+        written=tuple((axis, spell(value)) for axis, value in written.items()),
+    )
+
+
+def _unless(value: Any, word: str) -> Any:
+    return None if value == word else float(value) if word == "default" else value

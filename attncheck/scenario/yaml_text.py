@@ -1,0 +1,146 @@
+"""YAML 1.2 into nodes that know their line and column.
+
+Duplicate keys, aliases, tags and further documents are mistakes here, so that what remains is a plain tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
+from attncheck.scenario.nodes import Document, Entry, Mapping, Node, scalar
+
+DEPTH_LIMIT = 16
+
+
+def read(file: str, text: str) -> Document:
+    """Read YAML. `mistakes` of the document hold what is not YAML or not used here; `root` is None where nothing is."""
+    lines = tuple(text.split("\n"))
+    reader = _Reader(Document(file, lines))
+    root: Node | None = None
+    try:
+        root = reader.document(YAML(typ="safe", pure=True).parse(text))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Node(mark.line + 1, mark.column + 1, "", None) if mark else Node(1, 1, "", None)
+        reader.found(Mistake.YAML_SYNTAX, place, *_complaint(str(error.problem or error.context or "")))
+    except YAMLError as error:
+        place = _at(text, getattr(error, "position", 0))
+        reader.found(Mistake.YAML_SYNTAX, place, "this is not YAML: a control character", "remove it")
+    return Document(file, lines, root, tuple(reader.mistakes))
+
+
+def _at(text: str, offset: int) -> Node:
+    before = text[:offset]
+    return Node(before.count("\n") + 1, offset - before.rfind("\n"), "", None)
+
+
+_COMPLAINTS = (
+    ("'\\t'", "a tab cannot indent YAML", "use spaces"),
+    ("mapping values are not allowed", "a `:` where no key can stand", "check the indentation, or quote the text"),
+    ("could not find expected ':'", "a key without its `:`", "write `key: value`"),
+    ("block end", "indented unlike the lines above it", "line it up with its neighbours"),
+    ("expected ',' or", "a bracket is not closed, or a comma is missing", "close every `[` and `{`"),
+    ("unexpected end of stream", "a quote is not closed", "close it"),
+)
+
+
+def _complaint(problem: str) -> tuple[str, str]:
+    """The parser's complaint in the house's words, and a hint."""
+    for part, message, hint in _COMPLAINTS:
+        if part in problem:
+            return f"this is not YAML: {message}", hint
+    return f"this is not YAML: {shown(problem, 120)}", ""
+
+
+class _Reader:
+    """Parser events into nodes; collects the mistakes it meets."""
+
+    def __init__(self, document: Document) -> None:
+        self.empty = document
+        self.mistakes: list[Diagnostic] = []
+
+    def found(self, kind: Mistake, place: Node, message: str, hint: str) -> None:
+        self.mistakes.append(self.empty.mistake(kind, place, message, hint))
+
+    def document(self, events: Iterator[Event]) -> Node | None:
+        """The first document's root; a second one is a mistake."""
+        root: Node | None = None
+        for event in events:
+            if isinstance(event, DocumentStartEvent):
+                if root is not None:
+                    place = _place(event, 3)
+                    hint = "one file is one document: remove the `---`"
+                    self.found(Mistake.YAML_FEATURE, place, "a second document begins here", hint)
+                    return root
+                root = self.node(next(events), events, 0)
+        return root
+
+    def node(self, event: Event, events: Iterator[Event], depth: int) -> Node:
+        """The node that begins with `event`."""
+        if depth > DEPTH_LIMIT:
+            problem = f"nested more than {DEPTH_LIMIT} levels deep"
+            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        if isinstance(event, AliasEvent):
+            place = _place(event)
+            hint = "put what scenarios share under `defaults`"
+            self.found(Mistake.YAML_FEATURE, place, "an alias: the scenario language has none", hint)
+            return place
+        if event.tag is not None:
+            message = f"a tag, `{shown(str(event.tag))}`: the scenario language has none"
+            self.found(Mistake.YAML_FEATURE, _place(event), message, "write the value alone; quotes make a text")
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(event, events, depth)
+        if isinstance(event, SequenceStartEvent):
+            return self._list(event, events, depth)
+        assert isinstance(event, ScalarEvent)
+        place = _place(event)
+        value = scalar(event.value) if event.style is None else event.value
+        return Node(place.line, place.column, event.value, value, place.width)
+
+    def _list(self, start: Event, events: Iterator[Event], depth: int) -> Node:
+        items = []
+        while not isinstance(event := next(events), SequenceEndEvent):
+            items.append(self.node(event, events, depth + 1))
+        place = _spanning(start, event)
+        return Node(place.line, place.column, "", tuple(items), place.width)
+
+    def _mapping(self, start: Event, events: Iterator[Event], depth: int) -> Node:
+        entries: dict[str, Entry] = {}
+        while not isinstance(event := next(events), MappingEndEvent):
+            key = self.node(event, events, depth + 1)
+            value = self.node(next(events), events, depth + 1)
+            if key.text in entries:
+                first = entries[key.text].key.line
+                message = f"the key `{shown(key.text)}` stands twice in one mapping, first on line {first}"
+                self.found(Mistake.DUPLICATE_KEY, key, message, "keep one of them")
+            else:
+                entries[key.text] = Entry(key, value)
+        place = _spanning(start, event) if start.flow_style else next((e.key for e in entries.values()), _place(start))
+        return Node(place.line, place.column, "", Mapping(tuple(entries.values())), place.width)
+
+
+def _place(event: Event, width: int | None = None) -> Node:
+    if width is None:
+        return _spanning(event, event)
+    return Node(event.start_mark.line + 1, event.start_mark.column + 1, "", None, width)
+
+
+def _spanning(first: Event, last: Event) -> Node:
+    """A place from the start of `first` to the end of `last`, within the first line."""
+    start, end = first.start_mark, last.end_mark
+    width = end.column - start.column if end.line == start.line else 1
+    return Node(start.line + 1, start.column + 1, "", None, max(1, width))
