@@ -13,7 +13,7 @@ class _Word(str, Enum):
 
     meaning: str
 
-    def __new__(cls, word: str, meaning: str) -> _Word:
+    def __new__(cls, word: str, meaning: str = "") -> _Word:
         member = str.__new__(cls, word)
         member._value_ = word
         member.meaning = meaning

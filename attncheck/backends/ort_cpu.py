@@ -1,6 +1,7 @@
 """ONNX Runtime's CPU provider: the reference.
 
-Its refusals are declared here, each with its condition and reason, as ONNX Runtime 1.32 has them; any other refusal is an error.
+Its refusals are declared here, each with its condition and reason, as ONNX Runtime 1.32 has them; any other refusal is
+an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ OLDEST = (1, 20)
 """The oldest ONNX Runtime whose GroupQueryAttention has every attribute that the shipped scenarios use (softcap)."""
 
 GQA = "com.microsoft.GroupQueryAttention"
-MHA = "com.microsoft.MultiHeadAttention"
 
 REFUSALS: tuple[tuple[Callable[[Problem], bool], str], ...] = (
     (
@@ -30,10 +30,6 @@ REFUSALS: tuple[tuple[Callable[[Problem], bool], str], ...] = (
     (
         lambda problem: problem.op == GQA and problem.batch > 1 and problem.rows > 1 and max(problem.past_len) > 0,
         "GroupQueryAttention on CPU takes q_len > 1 with a past only for batch 1",
-    ),
-    (
-        lambda problem: problem.op == MHA and problem.dtype != "float32",
-        "MultiHeadAttention on CPU takes only float32",
     ),
 )
 

@@ -19,8 +19,12 @@ class UnknownBackend(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user may say about backends: the kernel policy (forced: it overrules a scenario's own), an adapter's name
-    or a part of it, and a folder of edited shaders instead of the shipped one."""
+    """What the user may say about backends.
+
+    policy    which kernel of our own runs; forced: it overrules what a scenario says
+    adapter   an adapter's name or a part of it; None takes the first, hardware before software
+    shaders   a folder of edited shaders instead of the shipped one
+    """
 
     policy: Policy = field(default_factory=Policy)
     forced: bool = False
@@ -29,7 +33,7 @@ class Settings:
 
 
 _BACKENDS: dict[str, Callable[[Settings], Backend]] = {
-    "ort-cpu": lambda settings: OrtCpu(),
+    "ort-cpu": lambda _: OrtCpu(),
     "wgsl": lambda settings: Wgsl(
         policy=settings.policy, forced=settings.forced, adapter=settings.adapter, shaders=settings.shaders
     ),

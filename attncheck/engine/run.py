@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import Any
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import judge, status
@@ -19,7 +20,7 @@ from attncheck.oracle import attention
 from attncheck.oracle.answer import Answer
 from attncheck.problem import Problem
 from attncheck.scenario.model import Scenario
-from attncheck.vocabulary import Flag, Status
+from attncheck.vocabulary import Flag, Status, Verdict
 
 AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
@@ -30,8 +31,12 @@ POLL = 0.1
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: seconds a backend may take for one request, whether to stop at the first failing case, and an event
-    that a signal handler sets to end the run early with everything judged so far reported."""
+    """How to run.
+
+    time_limit   seconds that a backend may take for one request
+    fail_fast    whether to stop at the first failing case
+    cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
+    """
 
     time_limit: float = 60.0
     fail_fast: bool = False
@@ -115,7 +120,7 @@ def _submit(scenario: Scenario, lanes: Sequence[Lane]) -> _Pending:
     return _Pending(scenario, case, problem, attention.answer(problem, case.inputs), attempts)
 
 
-def _await(futures: Sequence[Future[object]], options: Options) -> bool:
+def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
     """Wait for all `futures`; False as soon as the run is cancelled."""
     while not options.cancelled.is_set():
         if not wait(futures, timeout=POLL).not_done:
@@ -141,11 +146,11 @@ class _Tally:
     def __init__(self, began: float) -> None:
         self._began = began
         self._statuses: Counter[Status] = Counter()
-        self._verdicts: Counter[str] = Counter()
+        self._verdicts: Counter[Verdict] = Counter()
 
     def count(self, event: CaseFinished) -> None:
         self._statuses[status.of_case(event.results)] += 1
-        self._verdicts.update(result.verdict.value for result in event.results)
+        self._verdicts.update(result.verdict for result in event.results)
 
     def finished(self, interrupted: bool) -> RunFinished:
         return RunFinished(

@@ -1,7 +1,8 @@
-"""The parent's side of one worker process: started, asked with a time limit, replaced when it did not answer cleanly."""
+"""The parent's side of one worker process: started, asked with a time limit, ended."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -53,6 +54,7 @@ class Worker:
         try:
             greeting = self._exchange(dict(launch.options), START_LIMIT)
         except WorkerFailed as failure:
+            self.close()
             raise BackendUnavailable(_with_tail(failure.message, self.stderr)) from failure
         if "failed" in greeting:
             self.close()
@@ -66,11 +68,11 @@ class Worker:
 
     def prepare(self, payload: Any, limit: float) -> int:
         """Hand over a request's payload; the handle runs it. Raises WorkerFailed."""
-        return cast(int, self._ask({"do": "prepare", "payload": payload}, limit))
+        return cast("int", self._ask({"do": "prepare", "payload": payload}, limit))
 
     def run(self, handle: int, inputs: Any, limit: float) -> dict[str, Any]:
         """Run a prepared request: its "outputs" and "evidence". Raises WorkerFailed."""
-        return cast(dict[str, Any], self._ask({"do": "run", "handle": handle, "inputs": inputs}, limit))
+        return cast("dict[str, Any]", self._ask({"do": "run", "handle": handle, "inputs": inputs}, limit))
 
     def release(self, handle: int, limit: float) -> None:
         """Let a prepared request go. Raises WorkerFailed."""
@@ -84,10 +86,8 @@ class Worker:
         """Close the streams, which ends a healthy process, and wait; kill one that does not end."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):  # it died with our last words unread
                     stream.close()
-                except BrokenPipeError:
-                    pass  # the process died with our last words unread, and is reaped below
         try:
             self._process.wait(2.0)
         except subprocess.TimeoutExpired:
@@ -108,8 +108,8 @@ class Worker:
         watchdog = threading.Timer(limit, self._time_out)
         watchdog.start()
         try:
-            wire.send(cast(BinaryIO, self._process.stdin), data)
-            return cast(dict[str, Any], wire.receive(cast(BinaryIO, self._process.stdout)))
+            wire.send(cast("BinaryIO", self._process.stdin), data)
+            return cast("dict[str, Any]", wire.receive(cast("BinaryIO", self._process.stdout)))
         except (wire.Closed, OSError, ValueError) as error:
             raise self._ended(limit) from error
         finally:
@@ -129,7 +129,7 @@ class Worker:
         return WorkerFailed(Verdict.CRASH, f"the backend's process {_death(code)}")
 
     def _read_stderr(self) -> None:
-        for line in cast(BinaryIO, self._process.stderr):
+        for line in cast("BinaryIO", self._process.stderr):
             self._stderr.append(line.decode(errors="replace").rstrip())
 
 

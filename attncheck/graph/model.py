@@ -15,7 +15,7 @@ from attncheck.tensors import dtypes
 
 IR_VERSION = 3
 OPSET = 7
-"""The lowest IR and ai.onnx opset that ONNX Runtime promises to load; attention from com.microsoft needs nothing newer."""
+"""The lowest IR and ai.onnx opset that ONNX Runtime promises to load; com.microsoft attention needs nothing newer."""
 
 MICROSOFT = "com.microsoft"
 

@@ -1,14 +1,15 @@
 """The worker process: `python worker/main.py RUNTIME` serves one runtime module of this folder over stdin and stdout.
 
-The first frame from the engine holds the runtime's options; the first frame back is ``{"hello": ...}``. Then, one reply a
-request, in order:
+The first frame from the engine holds the runtime's options; the first frame back is ``{"hello": ...}``. Then, one
+reply a request, in order:
 
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
     {"do": "run", "handle": ..., "inputs": {...}}   -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
-A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers ``start(options)``, which
-gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and `release(prepared)`; see ort.py, webgpu.py.
+A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
+``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
+`release(prepared)`; see ort.py, webgpu.py.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from failure import Failure
 
 
 def main() -> None:
+    """Serve until the engine closes the stream."""
     requests, replies = _private_streams()
     try:
         options = wire.receive(requests)
@@ -80,7 +82,7 @@ def _answer(work: Callable[[], Any]) -> Dict[str, Any]:
         return {"failed": failure.verdict, "message": failure.message}
     except MemoryError as error:
         return {"failed": "out-of-memory", "message": str(error) or "the backend ran out of memory"}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  a runtime may raise anything, and it is the case's verdict
         traceback.print_exc()
         return {"failed": "error", "message": "%s: %s" % (type(error).__name__, error)}
 

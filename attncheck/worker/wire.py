@@ -23,7 +23,7 @@ class Closed(Exception):
 
 
 def send(stream: BinaryIO, data: Any) -> None:
-    """Write one frame and flush. `data`: dicts with string keys, lists, strings, numbers, booleans, None, bytes, arrays."""
+    """Write one frame and flush. `data`: dicts with string keys, lists, JSON scalars, bytes, arrays."""
     blobs: List[bytes] = []
     header = json.dumps(_pack(data, blobs), allow_nan=True).encode()
     stream.write(_LENGTH.pack(len(header)))

@@ -1,8 +1,8 @@
 """Reads com.microsoft GroupQueryAttention, by its operator text in ONNX Runtime 1.32.
 
-``seqlens_k`` is each entry's total length - 1. Without ``query_seqlens`` an entry has min(rows, total) new tokens, right-padded, and
-total minus that many before them. Attention is causal by absolute position; ``local_window_size`` counts the keys that a
-query sees, itself included; softcap comes after scale and before the mask.
+``seqlens_k`` is each entry's total length - 1. Without ``query_seqlens`` an entry has min(rows, total) new tokens,
+right-padded, and total minus that many before them. Attention is causal by absolute position; ``local_window_size``
+counts the keys that a query sees, itself included; softcap comes after scale and before the mask.
 """
 
 from __future__ import annotations

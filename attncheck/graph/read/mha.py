@@ -1,7 +1,8 @@
 """Reads com.microsoft MultiHeadAttention, by its operator text in ONNX Runtime 1.32.
 
-Every query row is computed: padding is said of keys only, by ``key_padding_mask``. [batch] holds the length of each entry's keys
-without right padding; [batch, kv_len] holds 1 for keys that count. ``unidirectional`` lets a query see the keys up to its own.
+Every query row is computed: padding is said of keys only, by ``key_padding_mask``. [batch] holds the length of each
+entry's keys without right padding; [batch, kv_len] holds 1 for keys that count. ``unidirectional`` lets a query see the
+keys up to its own.
 """
 
 from __future__ import annotations

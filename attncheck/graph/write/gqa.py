@@ -1,8 +1,8 @@
 """Writes com.microsoft GroupQueryAttention.
 
-Buffers are [batch, kv_heads, slots, head_dim]; the valid keys of a batch entry fill its first slots. ``seqlens_k`` is each
-entry's kv_len - 1 and ``total_sequence_length`` the largest kv_len. New rows beyond an entry's q_len are right padding, which the
-operator's text says is not read.
+Buffers are [batch, kv_heads, slots, head_dim]; the valid keys of a batch entry fill its first slots. ``seqlens_k`` is
+each entry's kv_len - 1 and ``total_sequence_length`` the largest kv_len. New rows beyond an entry's q_len are right
+padding, which the operator's text says is not read.
 """
 
 from __future__ import annotations

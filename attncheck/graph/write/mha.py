@@ -1,7 +1,7 @@
-"""Writes com.microsoft MultiHeadAttention, the twin of a GQA case: each KV head stands once for every query head of its group.
+"""Writes com.microsoft MultiHeadAttention, the twin of a GQA case: each KV head stands once a query head of its group.
 
-Right padding of ragged prompts is said with a key mask of lengths [batch]. A ragged past is padded on the left to one length,
-said with a key mask [batch, kv_len]; the masked slots are read by the operator, so they hold finite numbers.
+Right padding of ragged prompts is said with a key mask of lengths [batch]. A ragged past is padded on the left to one
+length, said with a key mask [batch, kv_len]; the masked slots are read by the operator, so they hold finite numbers.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> ND
 def past_rows(
     scenario: Scenario, tensor: str, heads: int, first: NDArray[np.int64], rows: int, repeat: int = 1
 ) -> NDArray[np.float64]:
-    """Rows of a past buffer, [batch, heads * repeat, rows, head_dim]; row 0 of entry b stands at position first[b] < 0."""
+    """Rows of a past buffer, [batch, heads * repeat, rows, head_dim]; row 0 of entry b stands at position first[b]."""
     return _heads(scenario, tensor, heads, repeat, first[:, None] + np.arange(rows))
 
 

@@ -1,0 +1,47 @@
+"""A worker runtime that fails on request, for the tests of the engine's worker: the payload says how."""
+
+import os
+import sys
+import time
+
+from failure import Failure
+
+
+def start(options):
+    if options.get("refuse"):
+        raise Failure("error", options["refuse"])
+    if options.get("die"):
+        print("last words", file=sys.stderr)
+        sys.stderr.flush()
+        os.abort()
+    return Faulty()
+
+
+class Faulty:
+    def __init__(self):
+        self.hello = {"versions": {"faulty": "1"}, "device": {}}
+
+    def prepare(self, payload):
+        return payload
+
+    def run(self, prepared, inputs):
+        how = prepared["how"]
+        if how == "segfault":
+            print("about to fall", file=sys.stderr)
+            sys.stderr.flush()
+            import ctypes
+
+            ctypes.string_at(0)
+        if how == "hang":
+            time.sleep(60)
+        if how == "exit":
+            os._exit(7)
+        if how == "raise":
+            raise RuntimeError("the kernel is on fire")
+        if how == "print":
+            print("garbage on stdout")
+            os.write(1, b"\x00raw garbage\n")
+        return inputs, {"provider": "faulty", "kernels": [how]}
+
+    def release(self, prepared):
+        pass

@@ -1,0 +1,168 @@
+"""Both halves of graph/: what is written is valid ONNX, and what is read back are the right intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from onnx import TensorProto, helper
+
+from attncheck.graph import read, write
+from attncheck.problem import Problem
+from attncheck.scenario.model import Scenario
+from tests.drawing import scenario, scenarios
+
+
+def problem_of(drawn: Scenario) -> Problem:
+    case = write.build(drawn)
+    return read.problem(case.model, case.inputs)
+
+
+def intervals(drawn: Scenario, member: int = 0) -> list[tuple[int, int]]:
+    return [(int(lo), int(hi)) for lo, hi in problem_of(drawn).visible[member]]
+
+
+@given(scenarios(dtypes=("float32", "float16")))
+def test_every_written_model_is_valid_onnx_whose_inputs_are_the_arrays(drawn: Scenario) -> None:
+    case = write.build(drawn)
+    model = onnx.load_model_from_string(case.model)
+    onnx.checker.check_model(model)
+    declared = {
+        value.name: (
+            value.type.tensor_type.elem_type,
+            tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim),
+        )
+        for value in model.graph.input
+    }
+    assert declared == {
+        name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for name, array in case.inputs.items()
+    }
+    assert [value.name for value in model.graph.output] == [output.name for output in case.outputs]
+
+
+@given(scenarios())
+def test_a_written_case_reads_back_as_the_scenario(drawn: Scenario) -> None:
+    problem = problem_of(drawn)
+    assert (problem.batch, problem.heads, problem.head_dim) == (drawn.batch, drawn.heads, drawn.head_dim)
+    assert problem.scale == pytest.approx(drawn.scale or drawn.head_dim**-0.5, rel=1e-7)
+    if drawn.op == "gqa":
+        assert problem.kv_heads == drawn.kv_heads
+        assert problem.q_len == drawn.q_len
+        assert problem.past_len == drawn.past_len
+        assert problem.kv_len == drawn.kv_len
+
+
+@given(scenarios())
+def test_every_query_row_that_means_something_sees_as_many_keys_as_the_scenario_says(drawn: Scenario) -> None:
+    problem = problem_of(drawn)
+    for member in range(drawn.batch):
+        for row in range(drawn.q_len[member]):
+            lo, hi = problem.visible[member, row]
+            until_itself = drawn.past_len[member] + row + 1
+            expected = until_itself if drawn.causal else drawn.kv_len[member]
+            if drawn.window is not None:
+                expected = min(expected, drawn.window)
+            assert hi - lo == expected
+
+
+@given(scenarios())
+def test_no_visible_slot_holds_poison(drawn: Scenario) -> None:
+    case = write.build(drawn)
+    problem = read.problem(case.model, case.inputs)
+    if problem.past_value is None:
+        return
+    past_value = case.inputs[problem.past_value.name]
+    for member in range(problem.batch):
+        for lo, hi in problem.visible[member]:
+            seen = past_value[member, :, lo : min(hi, problem.past_len[member])]
+            assert np.all(np.abs(seen) < 4)
+
+
+@given(scenarios())
+def test_the_same_scenario_gives_the_same_bytes_and_another_seed_others(drawn: Scenario) -> None:
+    first, again, other = (write.build(it) for it in (drawn, drawn, replace(drawn, seed=drawn.seed + 1)))
+    assert first.digest == again.digest
+    # V is seeded in every kind of data.
+    assert first.digest != other.digest
+
+
+def test_causal_rows_with_a_past_see_the_past_and_themselves() -> None:
+    assert intervals(scenario(q_len=(3,), past_len=(5,))) == [(0, 6), (0, 7), (0, 8)]
+
+
+def test_a_window_counts_the_querys_own_key() -> None:
+    assert intervals(scenario(q_len=(3,), past_len=(2,), window=1)) == [(2, 3), (3, 4), (4, 5)]
+    assert intervals(scenario(q_len=(3,), past_len=(2,), window=4)) == [(0, 3), (0, 4), (1, 5)]
+
+
+def test_right_padded_prompt_rows_see_nothing_in_gqa() -> None:
+    ragged = scenario(q_len=(1, 3), past_len=(0, 0))
+    assert intervals(ragged, 0) == [(0, 1), (0, 0), (0, 0)]
+    assert intervals(ragged, 1) == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_a_ragged_past_is_right_padded_in_gqa_and_left_padded_in_mha() -> None:
+    ragged = scenario(q_len=(1, 1), past_len=(2, 5))
+    assert [intervals(ragged, member) for member in (0, 1)] == [[(0, 3)], [(0, 6)]]
+    twin = replace(ragged, op="mha")
+    assert [intervals(twin, member) for member in (0, 1)] == [[(3, 6)], [(0, 6)]]
+
+
+def test_mha_without_causality_sees_the_keys_after_it() -> None:
+    assert intervals(scenario(op="mha", q_len=(2,), past_len=(3,), causal=False)) == [(0, 5), (0, 5)]
+
+
+def test_an_mha_twin_repeats_each_kv_head_for_its_whole_group() -> None:
+    gqa = write.build(scenario())
+    mha = write.build(scenario(op="mha"))
+    kv = gqa.inputs["key"].reshape(1, 4, 2, 16)
+    np.testing.assert_array_equal(mha.inputs["key"].reshape(1, 4, 4, 16), np.repeat(kv, 2, axis=2))
+    np.testing.assert_array_equal(mha.inputs["query"], gqa.inputs["query"])
+
+
+def test_padded_slots_and_rows_hold_nan_in_gqa() -> None:
+    padded = write.build(scenario(q_len=(1, 1), past_len=(2, 5), capacity=9)).inputs["past_key"]
+    assert np.isnan(padded).any(axis=(1, 3)).tolist() == [[False] * 2 + [True] * 7, [False] * 5 + [True] * 4]
+    prompt = write.build(scenario(q_len=(1, 3), past_len=(0, 0))).inputs["query"]
+    assert np.isnan(prompt).any(axis=2).tolist() == [[False, True, True], [False, False, False]]
+
+
+def test_keys_that_every_query_has_left_behind_carry_a_glaring_value() -> None:
+    values = write.build(scenario(q_len=(2,), past_len=(6,), window=3)).inputs["past_value"]
+    assert (values == 1e4).all(axis=(0, 1, 3)).tolist() == [True] * 4 + [False] * 2
+
+
+def test_cutting_the_past_keeps_the_nearest_keys() -> None:
+    long = write.build(scenario(q_len=(1,), past_len=(9,))).inputs
+    short = write.build(scenario(q_len=(1,), past_len=(4,))).inputs
+    np.testing.assert_array_equal(long["past_key"][:, :, 5:], short["past_key"])
+    np.testing.assert_array_equal(long["query"], short["query"])
+
+
+def gqa_model(**attributes: Any) -> bytes:
+    names = ["query", "key", "value", "", "", "seqlens_k", "total_sequence_length"]
+    node = helper.make_node("GroupQueryAttention", names, ["output"], domain="com.microsoft", **attributes)
+    return model_of(node)
+
+
+def model_of(node: onnx.NodeProto) -> bytes:
+    value = helper.make_tensor_value_info("query", TensorProto.FLOAT, None)
+    return bytes(helper.make_model(helper.make_graph([node], "graph", [value], [value])).SerializeToString())
+
+
+def test_what_the_reading_half_does_not_know_is_named() -> None:
+    with pytest.raises(read.Unreadable, match=r"exactly one attention node.*ai\.onnx\.Relu"):
+        read.problem(model_of(helper.make_node("Relu", ["query"], ["output"])), {})
+    with pytest.raises(read.Unreadable, match=r"GroupQueryAttention with the attribute smooth_softmax"):
+        read.problem(gqa_model(num_heads=2, kv_num_heads=1, smooth_softmax=1), {})
+
+
+def test_a_key_mask_with_holes_is_refused_rather_than_turned_into_a_length() -> None:
+    case = write.build(scenario(op="mha", q_len=(1, 1), past_len=(2, 5)))
+    mask = np.array([[1, 0, 1, 1, 1, 1]] * 2, np.int32)
+    with pytest.raises(read.Unreadable, match="holes"):
+        read.problem(case.model, {**case.inputs, "key_padding_mask": mask})

@@ -1,0 +1,72 @@
+"""The reference, ONNX Runtime's CPU provider, agrees with the oracle and refuses what its file declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from attncheck.backends.base import BackendUnavailable, Evidence, Hello
+from attncheck.backends.ort_cpu import PROVIDER, OrtCpu
+from attncheck.compare import judge
+from attncheck.engine.worker import Worker, WorkerFailed
+from attncheck.graph import read, write
+from attncheck.oracle import attention
+from attncheck.scenario.model import Scenario
+from tests.drawing import scenario, scenarios
+
+BACKEND = OrtCpu()
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    worker = Worker(BACKEND.launch())
+    yield worker
+    worker.close()
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(scenarios(dtypes=("float32", "float16")))
+def test_it_agrees_with_the_oracle_wherever_it_does_not_declare_a_refusal(worker: Worker, drawn: Scenario) -> None:
+    case = write.build(drawn)
+    problem = read.problem(case.model, case.inputs)
+    if BACKEND.unsupported(case, problem, worker.hello) is not None:
+        return
+    handle = worker.prepare({"model": case.model}, 20.0)
+    answer = worker.run(handle, dict(case.inputs), 20.0)
+    assert answer["evidence"]["provider"] == PROVIDER
+    assert judge.malformed(case.outputs, answer["outputs"]) is None
+    found = judge.differences(
+        problem, attention.answer(problem, case.inputs), answer["outputs"], BACKEND.compute, "", None
+    )
+    assert all(difference.passed for difference in found), max(found, key=lambda it: it.margin)
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (scenario(head_dim=12), "multiple of 8"),
+        (scenario(head_dim=24, rotary="half", rotary_dim=16), "multiples of 16"),
+        (scenario(head_dim=32, rotary="half", rotary_dim=8), "multiples of 16"),
+        (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
+    ],
+)
+def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, words: str) -> None:
+    case = write.build(refused)
+    reason = BACKEND.unsupported(case, read.problem(case.model, case.inputs), worker.hello)
+    assert reason is not None
+    assert words in reason
+    with pytest.raises(WorkerFailed):
+        worker.run(worker.prepare({"model": case.model}, 20.0), dict(case.inputs), 20.0)
+
+
+def test_an_onnx_runtime_that_is_too_old_says_what_to_install() -> None:
+    with pytest.raises(BackendUnavailable, match=r"1\.16\.3 is too old.*1\.20"):
+        BACKEND.check(Hello({"onnxruntime": "1.16.3"}))
+    BACKEND.check(Hello({"onnxruntime": "1.20.0"}))
+
+
+def test_another_provider_in_the_profile_is_a_fallback() -> None:
+    assert BACKEND.fallback(Evidence(PROVIDER, ("GroupQueryAttention",))) is None
+    assert "WebGpuExecutionProvider" in (BACKEND.fallback(Evidence("WebGpuExecutionProvider")) or "")

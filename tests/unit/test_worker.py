@@ -1,0 +1,124 @@
+"""A worker process answers, and whatever it does instead is told as what it is."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncheck.backends.base import BackendUnavailable, Launch
+from attncheck.engine.worker import Worker, WorkerFailed
+from attncheck.vocabulary import Verdict
+from attncheck.worker import wire
+
+RUNTIMES = Path(__file__).parents[1] / "runtimes"
+
+
+def faulty(**options: object) -> Launch:
+    return Launch("faulty", options, environment={"PYTHONPATH": str(RUNTIMES)})
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker(faulty())
+    yield worker
+    worker.close()
+
+
+def run(worker: Worker, how: str, limit: float = 20.0) -> dict[str, object]:
+    handle = worker.prepare({"how": how}, limit)
+    return worker.run(handle, {"x": np.arange(3, dtype=np.float16)}, limit)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"plain": [1, 2.5, "text", None, True], "nested": {"bytes": b"\x00\xff"}},
+        [np.zeros((2, 0, 3), np.float32), np.array(5, np.int64), np.array([[np.nan, np.inf]], np.float16)],
+    ],
+)
+def test_a_frame_comes_back_as_it_was_sent(data: object) -> None:
+    stream = io.BytesIO()
+    wire.send(stream, data)
+    wire.send(stream, "next")
+    stream.seek(0)
+    back = wire.receive(stream)
+    np.testing.assert_equal(back, data)
+    assert wire.receive(stream) == "next"
+
+
+def test_arrays_that_are_not_contiguous_cross_by_value() -> None:
+    stream = io.BytesIO()
+    array = np.arange(12, dtype=np.float32).reshape(3, 4).T
+    wire.send(stream, array)
+    stream.seek(0)
+    np.testing.assert_array_equal(wire.receive(stream), array)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 9, -1])
+def test_a_stream_that_ends_inside_a_frame_is_closed(cut: int) -> None:
+    stream = io.BytesIO()
+    wire.send(stream, np.arange(4))
+    with pytest.raises(wire.Closed):
+        wire.receive(io.BytesIO(stream.getvalue()[:cut]))
+
+
+def test_a_clean_answer_carries_outputs_and_evidence(worker: Worker) -> None:
+    answer = run(worker, "nothing")
+    assert answer["evidence"] == {"provider": "faulty", "kernels": ["nothing"]}
+    np.testing.assert_array_equal(answer["outputs"]["x"], np.arange(3, dtype=np.float16))  # type: ignore[index]
+
+
+def test_printing_to_stdout_does_not_break_the_protocol(worker: Worker) -> None:
+    run(worker, "print")
+    assert run(worker, "nothing")["evidence"] == {"provider": "faulty", "kernels": ["nothing"]}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are named on POSIX only")
+def test_a_segmentation_fault_is_a_crash_with_its_signal_and_stderr(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed) as caught:
+        run(worker, "segfault")
+    assert caught.value.verdict is Verdict.CRASH
+    assert "SIGSEGV" in caught.value.message
+    assert "about to fall" in worker.stderr
+
+
+def test_an_exit_in_the_middle_of_a_request_is_a_crash_with_its_code(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed) as caught:
+        run(worker, "exit")
+    assert caught.value.verdict is Verdict.CRASH
+    assert "exit code 7" in caught.value.message
+
+
+def test_a_hang_is_a_timeout(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed) as caught:
+        run(worker, "hang", limit=0.5)
+    assert caught.value.verdict is Verdict.TIMEOUT
+    assert "0.5 s" in caught.value.message
+
+
+def test_an_exception_is_an_error_and_the_worker_goes_on(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed) as caught:
+        run(worker, "raise")
+    assert caught.value.verdict is Verdict.ERROR
+    assert caught.value.message == "RuntimeError: the kernel is on fire"
+    run(worker, "nothing")
+
+
+def test_a_runtime_that_refuses_to_start_says_why() -> None:
+    with pytest.raises(BackendUnavailable, match=r"^no device here$"):
+        Worker(faulty(refuse="no device here"))
+
+
+def test_a_runtime_that_dies_at_the_start_leaves_its_last_words() -> None:
+    with pytest.raises(BackendUnavailable, match="SIGABRT"):
+        Worker(faulty(die=True))
+
+
+def test_a_runtime_that_cannot_be_imported_is_named() -> None:
+    with pytest.raises(BackendUnavailable, match="no_such_runtime"):
+        Worker(Launch("no_such_runtime"))
