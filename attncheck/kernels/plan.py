@@ -10,7 +10,7 @@ class Buffer:
     """A storage buffer of a plan.
 
     nbytes   the tensor's own bytes; the worker binds it with a guard zone behind, inside the bound range
-    input    graph input whose array fills it, or None
+    input    graph input whose first `nbytes` bytes fill it, or None
     output   graph output that is read back from it, or None
     content  constant bytes that fill it, or None; a buffer with neither input nor content starts poisoned
     """

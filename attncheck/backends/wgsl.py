@@ -1,0 +1,82 @@
+"""The project's own kernels in shaders/, run by wgpu on a WebGPU device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from attncheck import shipped
+from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.graph.case import Case
+from attncheck.kernels import planner
+from attncheck.kernels.policy import Policy
+from attncheck.kernels.uniforms import ShaderError
+from attncheck.problem import Problem
+
+
+class Wgsl:
+    """Naive and online attention in WGSL; computes in float32 whatever the dtype.
+
+    policy   which kernels run; `forced` says that the user's word on the kernel goes before a scenario's own
+    adapter  part of the name of the adapter to use; None: the first, hardware before software
+    shaders  a folder of edited kernels instead of the shipped ones
+    """
+
+    name = "wgsl"
+    compute: Compute = "f32"
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        adapter: str | None = None,
+        shaders: Path | None = None,
+        *,
+        forced: bool = False,
+    ) -> None:
+        self.policy = policy or Policy()
+        self.adapter = adapter
+        self.shaders = shaders or shipped.shaders_dir()
+        self.forced = forced
+
+    def launch(self) -> Launch:
+        """A WebGPU worker on the adapter asked for."""
+        return Launch("webgpu", {"adapter": self.adapter})
+
+    def check(self, hello: Hello) -> None:
+        """Raise BackendUnavailable when the folder of shaders is not one."""
+        for shader in planner.SHADERS:
+            try:
+                planner.read_shader(self.shaders, shader)
+            except ShaderError as error:
+                raise BackendUnavailable(str(error)) from error
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """What the kernels or the adapter cannot do."""
+        return planner.refusal(problem, limits(hello))
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """One plan a kernel that the policy chooses, the judged one first."""
+        outputs = [{"name": output.name, "dtype": output.dtype, "shape": output.shape} for output in case.outputs]
+        plans = [planner.plan(problem, kernel, limits(hello), self.shaders) for kernel in self._kernels(case, problem)]
+        return [Request(plan.kernel, {"plan": asdict(plan), "outputs": outputs}) for plan in plans]
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """Without a dispatched kernel there is no proof that anything ran."""
+        return None if evidence.kernels else f"no kernel was dispatched on {evidence.provider}"
+
+    def _kernels(self, case: Case, problem: Problem) -> tuple[str, ...]:
+        policy = self.policy
+        if not self.forced and case.scenario.kernel is not None:
+            policy = replace(policy, kernel=case.scenario.kernel)
+        return policy.choose(problem)
+
+
+def limits(hello: Hello) -> planner.Limits:
+    """The worker's own words on its adapter, as the planner needs them. A guard zone takes its part of a binding."""
+    offered = hello.device["limits"]
+    return planner.Limits(
+        binding_bytes=offered["max-storage-buffer-binding-size"] - 2 * hello.device["guard_bytes"],
+        workgroups=offered["max-compute-workgroups-per-dimension"],
+        f16=hello.device["f16"],
+    )

@@ -1,0 +1,38 @@
+"""Which kernels compute a problem: the only place that knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from attncheck.problem import Problem
+from attncheck.scenario.model import Kernel
+
+DEFAULT_THRESHOLD = 1024
+"""Keys from which on `auto` judges the online kernel first."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Naive or online.
+
+    kernel     "auto" chooses by the number of keys and runs both kernels; a kernel's name forces it, alone
+    threshold  "auto" takes online from this many keys (the longest of the batch) on
+    """
+
+    kernel: Kernel = "auto"
+    threshold: int = DEFAULT_THRESHOLD
+
+    def __post_init__(self) -> None:
+        if self.kernel not in get_args(Kernel):
+            raise ValueError(f"unknown kernel {self.kernel!r}; choose one of {', '.join(get_args(Kernel))}")
+        if self.threshold < 0:
+            raise ValueError(f"the kernel threshold is a number of keys, 0 or more, not {self.threshold}")
+
+    def choose(self, problem: Problem) -> tuple[str, ...]:
+        """The kernels to run, the judged one first."""
+        if self.kernel != "auto":
+            return (self.kernel,)
+        if max(problem.kv_len) >= self.threshold:
+            return ("online", "naive")
+        return ("naive", "online")

@@ -1,0 +1,22 @@
+"""Where the shaders and scenarios that travel with attncheck are: inside the package, or beside it in a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shaders_dir() -> Path:
+    """The folder of the shipped .wgsl files."""
+    return _shipped("shaders")
+
+
+def scenarios_dir() -> Path:
+    """The folder of the shipped scenario files."""
+    return _shipped("scenarios")
+
+
+def _shipped(name: str) -> Path:
+    installed = _PACKAGE / "_shipped" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name

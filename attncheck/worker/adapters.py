@@ -1,0 +1,75 @@
+"""GPU adapters as wgpu finds them: listed, chosen, opened."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import wgpu
+from failure import Failure
+from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+INSTALL = (
+    "no Vulkan, Metal or D3D12 adapter was found; on Debian or Ubuntu `apt-get install mesa-vulkan-drivers` "
+    "gives a software one, elsewhere install the GPU's driver"
+)
+FEATURES = ("shader-f16", "subgroup")
+"""Enabled where the adapter offers them."""
+
+LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size")
+"""Raised to what the adapter offers; everything else stays at WebGPU's defaults, so that shaders stay portable."""
+
+_RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
+
+# OpenGL counts as secondary: its adapter lacks f16 and fails on these shaders, and opening it takes time.
+set_instance_extras(backends=["Primary"])
+
+
+def describe(adapter: Any) -> Dict[str, Any]:
+    """What reports say of an adapter."""
+    info = adapter.info
+    return {
+        "adapter": info["device"],
+        "driver": info["description"],
+        "backend": info["backend_type"],
+        "type": info["adapter_type"],
+        "software": info["adapter_type"] == "CPU",
+        "f16": "shader-f16" in adapter.features,
+        "limits": dict(adapter.limits),
+    }
+
+
+def list_adapters() -> List[Dict[str, Any]]:
+    """Every usable adapter, described, the default first."""
+    return [describe(adapter) for adapter in _usable()]
+
+
+def choose(wanted: Optional[str]) -> Any:
+    """The first adapter whose name, driver or backend holds `wanted`, hardware before software."""
+    adapters = _usable()
+    if not adapters:
+        raise Failure("error", INSTALL)
+    for adapter in adapters:
+        if wanted is None or wanted.lower() in _words(adapter).lower():
+            return adapter
+    found = "; ".join(_words(adapter) for adapter in adapters)
+    raise Failure("error", "no adapter matches %r; there is %s" % (wanted, found))
+
+
+def open_device(adapter: Any) -> Any:
+    """A device with f16 and subgroups where there are, and the adapter's own buffer limits."""
+    features = [feature for feature in FEATURES if feature in adapter.features]
+    limits = {name: adapter.limits[name] for name in LIMITS}
+    try:
+        return adapter.request_device_sync(required_features=features, required_limits=limits)
+    except RuntimeError as error:
+        raise Failure("error", "the adapter %s gives no device: %s" % (_words(adapter), error)) from error
+
+
+def _usable() -> List[Any]:
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    return sorted(adapters, key=lambda adapter: _RANK.get(adapter.info["adapter_type"], 2))
+
+
+def _words(adapter: Any) -> str:
+    info = adapter.info
+    return "%s, %s (%s)" % (info["device"], info["description"], info["backend_type"])

@@ -1,0 +1,255 @@
+"""WebGPU through wgpu as a worker's runtime: runs plans of buffers and dispatches, and knows nothing of attention.
+
+Every buffer is bound with a guard zone behind its tensor, inside the bound range: a write past a binding is dropped by
+WebGPU and would show nothing. After a run the guard zones and the inputs must be as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, List, Tuple
+
+import adapters
+import guards
+import numpy as np
+import wgpu
+from adapters import list_adapters
+from failure import Failure
+
+__all__ = ["Runtime", "list_adapters", "start"]
+
+UNIFORM_ALIGNMENT = 256
+_PLACE = re.compile(r"┌─ [^\n]*?:(\d+):(\d+)")
+_REASON = re.compile(
+    r"Shader '[^\n]*?' (?:parsing|validation) error: ([^\n]*)|^Shader validation error: ([^\n]*)", re.M
+)
+_CAUSE = re.compile(r"^\s*= ([^\n]*)", re.M)
+
+_SUBGROUP_SIZE = """
+@group(0) @binding(0) var<storage, read_write> size: u32;
+@compute @workgroup_size(64)
+fn main(@builtin(subgroup_size) subgroup: u32, @builtin(local_invocation_index) lane: u32) {
+    if (lane == 0u) { size = subgroup; }
+}
+"""
+
+
+def start(options: Dict[str, Any]) -> "Runtime":
+    """options: {"adapter": part of an adapter's name, or None}. Raises Failure when there is no such adapter."""
+    return Runtime(adapters.choose(options.get("adapter")))
+
+
+class Prepared:
+    """A payload with its pipelines compiled."""
+
+    def __init__(self, payload: Dict[str, Any], pipelines: List[Any]) -> None:
+        self.buffers = payload["plan"]["buffers"]
+        self.dispatches = payload["plan"]["dispatches"]
+        self.outputs = {output["name"]: output for output in payload["outputs"]}
+        self.pipelines = pipelines
+
+
+class Runtime:
+    """One device, its compiled pipelines, and one staging buffer that grows."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.device = adapters.open_device(adapter)
+        self.pipelines: Dict[Tuple[str, str], Any] = {}
+        self.staging: Any = None
+        described = adapters.describe(adapter)
+        described["limits"] = dict(self.device.limits)
+        described["guard_bytes"] = guards.GUARD_BYTES
+        described["subgroup_size"] = self._subgroup_size()
+        self.provider = "%s (%s)" % (described["adapter"], described["backend"])
+        self.hello = {
+            "versions": {"wgpu": wgpu.__version__, "numpy": np.__version__},
+            "device": described,
+        }
+
+    def prepare(self, payload: Dict[str, Any]) -> Prepared:
+        """payload: {"plan": Plan as a dict, "outputs": [{"name", "dtype", "shape"}]}. A bad shader is a Failure."""
+        sources = payload["plan"]["sources"]
+        pipelines = [
+            self._pipeline(dispatch["prelude"], *sources[dispatch["shader"]])
+            for dispatch in payload["plan"]["dispatches"]
+        ]
+        return Prepared(payload, pipelines)
+
+    def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
+        """Outputs by name, and as evidence the adapter and the shaders that were dispatched."""
+        contents = {buffer["name"]: _content(buffer, inputs) for buffer in prepared.buffers}
+        images = _gpu(lambda: self._submit(prepared, contents))
+        for buffer in prepared.buffers:
+            _check_guard(buffer, images[buffer["name"]])
+        for buffer in prepared.buffers:
+            _check_unchanged(buffer, contents[buffer["name"]], images[buffer["name"]])
+        outputs = {
+            buffer["output"]: _array(prepared.outputs[buffer["output"]], images[buffer["name"]][: buffer["nbytes"]])
+            for buffer in prepared.buffers
+            if buffer["output"] in prepared.outputs
+        }
+        kernels = list(dict.fromkeys(dispatch["shader"] for dispatch in prepared.dispatches))
+        return outputs, {"provider": self.provider, "kernels": kernels}
+
+    def release(self, prepared: Prepared) -> None:
+        """Nothing to do: buffers live for one run, pipelines for the process."""
+
+    def _pipeline(self, prelude: str, text: str, file: str) -> Any:
+        """The compute pipeline of a shader; each prelude and text is compiled once."""
+        if (prelude, text) not in self.pipelines:
+            self.pipelines[prelude, text] = self._compile(prelude, text, file)
+        return self.pipelines[prelude, text]
+
+    def _compile(self, prelude: str, text: str, file: str) -> Any:
+        try:
+            module = self.device.create_shader_module(code=prelude + text, label=file)
+            return self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
+        except wgpu.GPUError as error:
+            raise Failure("error", _compile_message(str(error), file, prelude.count("\n"))) from error
+
+    def _submit(self, prepared: Prepared, contents: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        """Run all dispatches in one submission and read back: buffer name -> its bytes (of scratch, the guard zone)."""
+        buffers = {name: self._filled(content) for name, content in contents.items()}
+        uniforms = self._uniforms(prepared)
+        encoder = self.device.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        for index, (dispatch, pipeline) in enumerate(zip(prepared.dispatches, prepared.pipelines)):
+            size = len(dispatch["uniforms"])
+            bound = [_entry(0, uniforms, index * UNIFORM_ALIGNMENT, size)]
+            for binding, name in enumerate(dispatch["bindings"], start=1):
+                bound.append(_entry(binding, buffers[name], 0, contents[name].nbytes))
+            group = self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=bound)
+            compute.set_pipeline(pipeline)
+            compute.set_bind_group(0, group)
+            compute.dispatch_workgroups(*dispatch["grid"])
+        compute.end()
+        ranges = {buffer["name"]: _read_range(buffer) for buffer in prepared.buffers}
+        images = self._read(encoder, buffers, ranges)
+        for buffer in [*buffers.values(), uniforms]:
+            buffer.destroy()
+        return images
+
+    def _filled(self, content: np.ndarray) -> Any:
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
+        return self.device.create_buffer_with_data(data=content, usage=usage)
+
+    def _uniforms(self, prepared: Prepared) -> Any:
+        """One buffer for the uniforms of all dispatches, each at its aligned place."""
+        packed = bytearray(UNIFORM_ALIGNMENT * max(1, len(prepared.dispatches)))
+        for index, dispatch in enumerate(prepared.dispatches):
+            place = index * UNIFORM_ALIGNMENT
+            packed[place : place + len(dispatch["uniforms"])] = dispatch["uniforms"]
+        return self.device.create_buffer_with_data(data=packed, usage=wgpu.BufferUsage.UNIFORM)
+
+    def _read(self, encoder: Any, buffers: Dict[str, Any], ranges: Dict[str, Tuple[int, int]]) -> Dict[str, np.ndarray]:
+        """Copy [start, end) of every buffer to the staging buffer, submit, and map once."""
+        total = sum(end - start for start, end in ranges.values())
+        if self.staging is None or self.staging.size < total:
+            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
+            self.staging = self.device.create_buffer(size=total, usage=usage)
+        place = 0
+        for name, (start, end) in ranges.items():
+            encoder.copy_buffer_to_buffer(buffers[name], start, self.staging, place, end - start)
+            place += end - start
+        self.device.queue.submit([encoder.finish()])
+        self.staging.map_sync(wgpu.MapMode.READ, 0, total)
+        try:
+            data = np.frombuffer(self.staging.read_mapped(0, total), np.uint8)
+        finally:
+            self.staging.unmap()
+        ends = np.cumsum([end - start for start, end in ranges.values()])
+        return dict(zip(ranges, np.split(data, ends[:-1])))
+
+    def _subgroup_size(self) -> Any:
+        """Measured in a shader, since adapters misreport it; None where shaders cannot say."""
+        if "subgroup" not in self.device.features:
+            return None
+        module = self.device.create_shader_module(code=_SUBGROUP_SIZE)
+        pipeline = self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
+        buffer = self._filled(np.zeros(4, np.uint8))
+        group = self.device.create_bind_group(
+            layout=pipeline.get_bind_group_layout(0), entries=[_entry(0, buffer, 0, buffer.size)]
+        )
+        encoder = self.device.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        compute.set_pipeline(pipeline)
+        compute.set_bind_group(0, group)
+        compute.dispatch_workgroups(1)
+        compute.end()
+        return int(self._read(encoder, {"size": buffer}, {"size": (0, 4)})["size"].view("<u4")[0])
+
+
+def _content(buffer: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> np.ndarray:
+    """The bytes that a buffer holds before the run, guard zone included."""
+    nbytes = buffer["nbytes"]
+    if buffer["content"] is not None:
+        return guards.guarded(np.frombuffer(buffer["content"], np.uint8))
+    if buffer["input"] is None:
+        return guards.poisoned(nbytes)
+    if buffer["input"] not in inputs:
+        raise Failure("error", "the case has no input %r, which the kernels need" % buffer["input"])
+    given = np.ascontiguousarray(inputs[buffer["input"]]).reshape(-1).view(np.uint8)
+    if given.nbytes < nbytes:
+        raise Failure("error", "input %r has %d bytes; the kernels read %d" % (buffer["input"], given.nbytes, nbytes))
+    return guards.guarded(given[:nbytes])
+
+
+def _read_range(buffer: Dict[str, Any]) -> Tuple[int, int]:
+    """What must come back of a buffer: all of it, but only the guard zone (from an aligned byte on) of scratch."""
+    scratch = buffer["content"] is None and buffer["input"] is None and buffer["output"] is None
+    start = buffer["nbytes"] // guards.ALIGNMENT * guards.ALIGNMENT if scratch else 0
+    return start, guards.bound_bytes(buffer["nbytes"])
+
+
+def _check_guard(buffer: Dict[str, Any], image: np.ndarray) -> None:
+    nbytes = buffer["nbytes"]
+    zone = image[image.nbytes - (guards.bound_bytes(nbytes) - nbytes) :]
+    broken = guards.first_broken(nbytes, zone)
+    if broken >= 0:
+        raise Failure("oob-write", "a kernel wrote past the end of %s: %s" % (buffer["name"], _offset(broken, nbytes)))
+
+
+def _check_unchanged(buffer: Dict[str, Any], before: np.ndarray, image: np.ndarray) -> None:
+    if buffer["input"] is None and buffer["content"] is None:
+        return
+    changed = np.flatnonzero(before != image)
+    if changed.size:
+        raise Failure(
+            "oob-write", "a kernel wrote into the input %s, first at byte %d" % (buffer["name"], int(changed[0]))
+        )
+
+
+def _offset(broken: int, nbytes: int) -> str:
+    return "the first stray byte is %d bytes behind its %d bytes" % (broken, nbytes)
+
+
+def _array(output: Dict[str, Any], data: np.ndarray) -> np.ndarray:
+    return data.view(np.dtype(output["dtype"])).reshape(output["shape"])
+
+
+def _entry(binding: int, buffer: Any, offset: int, size: int) -> Dict[str, Any]:
+    return {"binding": binding, "resource": {"buffer": buffer, "offset": offset, "size": size}}
+
+
+def _compile_message(text: str, file: str, prelude_lines: int) -> str:
+    """The compiler's reason with the place in the file itself, without the lines that were prepended."""
+    reason = _REASON.search(text)
+    words = reason.group(1) if reason else " ".join(text.split())
+    message = "; ".join([words, *_CAUSE.findall(text)])
+    place = _PLACE.search(text)
+    if place is None:
+        return "%s: %s" % (file, message)
+    return "%s:%d:%s: %s" % (file, int(place.group(1)) - prelude_lines, place.group(2), message)
+
+
+def _gpu(work: Callable[[], Any]) -> Any:
+    """Run `work`; what the GPU's own errors mean."""
+    try:
+        return work()
+    except wgpu.GPUOutOfMemoryError as error:
+        raise Failure("out-of-memory", "the adapter is out of memory: %s" % " ".join(str(error).split())) from error
+    except (wgpu.GPUError, RuntimeError) as error:
+        words = " ".join(str(error).split())
+        if "lost" in words.lower():
+            raise Failure("device-lost", "the GPU device was lost: %s" % words) from error
+        raise Failure("error", "WebGPU refused the plan: %s" % words) from error

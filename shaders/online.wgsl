@@ -1,0 +1,207 @@
+// online.wgsl: attention in one pass over the keys, with a running maximum and a running sum; scores never leave the tile.
+// prelude    elem: type of keys, values and output
+// bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 query [batch, heads, rows, head_dim] f32 by strides
+//            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
+//            5 output [batch, heads, rows, v_head_dim] by strides
+// workgroup  64 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
+// order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
+//            that the query heads that share keys share a tile
+// memory     9.6 KiB of workgroup memory; v_head_dim at most 256
+// numerics   f32 sums; scores in log2 units (scale, then softcap, then times log2 e); keys that a row does not see are
+//            not read; a row with `even` set scores 0 everywhere, so that all its keys weigh the same; one that sees
+//            no key gives 0
+
+struct Params {
+    tiles: u32,
+    kv_heads: u32,
+    head_group: u32,
+    rows: u32,
+    head_dim: u32,
+    v_head_dim: u32,
+    query_batch: u32,
+    query_head: u32,
+    query_row: u32,
+    key_batch: u32,
+    key_head: u32,
+    key_row: u32,
+    value_batch: u32,
+    value_head: u32,
+    value_row: u32,
+    output_batch: u32,
+    output_head: u32,
+    output_row: u32,
+    scale: f32,
+    softcap: f32,
+}
+
+struct Visible {
+    lo: u32,
+    hi: u32,
+    even: u32,
+}
+
+const LANES = 64u;
+const ROWS = 8u;
+const KEYS = 32u;
+const MAX_DIM = 256u;
+const LOG2E: f32 = 1.4426950408889634;
+const LOWEST: f32 = -3.0e38;
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> visible: array<Visible>;
+@group(0) @binding(2) var<storage, read> query: array<f32>;
+@group(0) @binding(3) var<storage, read> key: array<elem>;
+@group(0) @binding(4) var<storage, read> value: array<elem>;
+@group(0) @binding(5) var<storage, read_write> output: array<elem>;
+
+var<workgroup> row_visible: array<Visible, ROWS>;
+var<workgroup> running_max: array<f32, ROWS>;
+var<workgroup> running_sum: array<f32, ROWS>;
+var<workgroup> rescale: array<f32, ROWS>;
+var<workgroup> weights: array<f32, ROWS * KEYS>;
+var<workgroup> sums: array<f32, ROWS * MAX_DIM>;
+
+// The builtin tanh is only as good as sinh / cosh: poor near 0, NaN far out. Coefficients: Cephes, tanhf.c.
+fn accurate_tanh(x: f32) -> f32 {
+    let z = x * x;
+    let series = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1) * z;
+    let near = x + x * z * (series - 3.33332819422e-1);
+    let far = sign(x) * (1.0 - 2.0 / (exp2(min(abs(x), 20.0) * (2.0 * LOG2E)) + 1.0));
+    return select(far, near, abs(x) < 0.625);
+}
+
+fn log2_score(product: f32) -> f32 {
+    if (params.softcap == 0.0) {
+        return product * (params.scale * LOG2E);
+    }
+    return accurate_tanh(product * (params.scale / params.softcap)) * (params.softcap * LOG2E);
+}
+
+// The scores of all pairs of a tile row and a key of [start, start + KEYS) that the row sees, into `weights`.
+fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
+    for (var pair = lane; pair < ROWS * KEYS; pair += LANES) {
+        let tile_row = pair / KEYS;
+        let slot = start + pair % KEYS;
+        let seen = row_visible[tile_row];
+        if (slot < seen.lo || slot >= seen.hi) {
+            continue;
+        }
+        if (seen.even != 0u) {
+            weights[pair] = 0.0;
+            continue;
+        }
+        let packed = first + tile_row;
+        let head = kv_head * params.head_group + packed / params.rows;
+        let row = packed % params.rows;
+        let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
+        let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row;
+        var product = 0.0;
+        for (var dim = 0u; dim < params.head_dim; dim++) {
+            product += query[query_base + dim] * f32(key[key_base + dim]);
+        }
+        weights[pair] = log2_score(product);
+    }
+}
+
+// One row's step of the online softmax: the scores in `weights` become weights relative to the new running maximum.
+fn advance_row(tile_row: u32, start: u32) {
+    let from_slot = max(start, row_visible[tile_row].lo);
+    let to_slot = min(start + KEYS, row_visible[tile_row].hi);
+    let base = tile_row * KEYS;
+    let old_max = running_max[tile_row];
+    var new_max = old_max;
+    for (var slot = from_slot; slot < to_slot; slot++) {
+        new_max = max(new_max, weights[base + slot - start]);
+    }
+    var sum = 0.0;
+    for (var slot = from_slot; slot < to_slot; slot++) {
+        let weight = exp2(weights[base + slot - start] - new_max);
+        weights[base + slot - start] = weight;
+        sum += weight;
+    }
+    // Before the first visible key the sum is 0 and the maximum a sentinel that must not be computed with.
+    let factor = select(0.0, exp2(old_max - new_max), running_sum[tile_row] > 0.0);
+    running_sum[tile_row] = running_sum[tile_row] * factor + sum;
+    running_max[tile_row] = new_max;
+    rescale[tile_row] = factor;
+}
+
+fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
+    for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
+        let tile_row = element / params.v_head_dim;
+        let dim = element % params.v_head_dim;
+        let from_slot = max(start, row_visible[tile_row].lo);
+        let to_slot = min(start + KEYS, row_visible[tile_row].hi);
+        let value_base = batch * params.value_batch + kv_head * params.value_head + dim;
+        var sum = 0.0;
+        for (var slot = from_slot; slot < to_slot; slot++) {
+            sum += weights[tile_row * KEYS + slot - start] * f32(value[value_base + slot * params.value_row]);
+        }
+        sums[element] = sums[element] * rescale[tile_row] + sum;
+    }
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let tile = group.x + (group.y + group.z * groups.y) * groups.x;
+    if (tile >= params.tiles) {
+        return;
+    }
+    let packed_rows = params.head_group * params.rows;
+    let head_tiles = (packed_rows + ROWS - 1u) / ROWS;
+    let kv_head = tile / head_tiles % params.kv_heads;
+    let batch = tile / head_tiles / params.kv_heads;
+    let first = tile % head_tiles * ROWS;
+    let count = min(ROWS, packed_rows - first);
+
+    // Every invocation finds the keys that any row of the tile sees, so that the key loop is uniform control flow.
+    var tile_lo = 0xffffffffu;
+    var tile_hi = 0u;
+    for (var tile_row = 0u; tile_row < count; tile_row++) {
+        let seen = visible[batch * params.rows + (first + tile_row) % params.rows];
+        if (seen.lo < seen.hi) {
+            tile_lo = min(tile_lo, seen.lo);
+            tile_hi = max(tile_hi, seen.hi);
+        }
+    }
+    if (lane < ROWS) {
+        row_visible[lane] = Visible(0u, 0u, 0u);
+        if (lane < count) {
+            row_visible[lane] = visible[batch * params.rows + (first + lane) % params.rows];
+        }
+        running_max[lane] = LOWEST;
+        running_sum[lane] = 0.0;
+    }
+    for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
+        sums[element] = 0.0;
+    }
+    workgroupBarrier();
+
+    for (var start = tile_lo; start < tile_hi; start += KEYS) {
+        score_keys(lane, batch, kv_head, first, start);
+        workgroupBarrier();
+        if (lane < ROWS) {
+            advance_row(lane, start);
+        }
+        workgroupBarrier();
+        add_values(lane, batch, kv_head, start);
+        workgroupBarrier();
+    }
+
+    for (var element = lane; element < count * params.v_head_dim; element += LANES) {
+        let packed = first + element / params.v_head_dim;
+        let head = kv_head * params.head_group + packed / params.rows;
+        let row = packed % params.rows;
+        let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+        let sum = running_sum[element / params.v_head_dim];
+        var result = 0.0;
+        if (sum > 0.0) {
+            result = sums[element] / sum;
+        }
+        output[output_base + element % params.v_head_dim] = elem(result);
+    }
+}

@@ -1,0 +1,83 @@
+// rotary.wgsl: turns the leading dims of new queries or keys by their positions and stores them in consecutive slots.
+// prelude    elem: type of source and caches; stored: type of the slots (f32 for queries, elem for keys in present)
+// bindings   0 params  1 extents [batch] (first slot, rows stored)  2 positions [batch, positions_batch]
+//            3 cosine  4 sine [cache rows, rotary_dim / 2]  5 source [batch, heads, rows, dim] by strides
+//            6 slots [batch, heads, capacity, dim] by strides; slots outside of the extents are left as they were
+// workgroup  64 invocations, one an element of the source; grid ceil(total / 64), folded over x, y, z
+// numerics   f32: x cos - y sin and y cos + x sin, rounded once when stored; dims past rotary_dim are copied
+
+struct Params {
+    total: u32,
+    heads: u32,
+    rows: u32,
+    dim: u32,
+    rotary_dim: u32,
+    interleaved: u32,
+    positions_batch: u32,
+    source_batch: u32,
+    source_head: u32,
+    source_row: u32,
+    slot_batch: u32,
+    slot_head: u32,
+    slot_row: u32,
+}
+
+struct Extent {
+    first: u32,
+    count: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> extents: array<Extent>;
+@group(0) @binding(2) var<storage, read> positions: array<u32>;
+@group(0) @binding(3) var<storage, read> cosine: array<elem>;
+@group(0) @binding(4) var<storage, read> sine: array<elem>;
+@group(0) @binding(5) var<storage, read> source: array<elem>;
+@group(0) @binding(6) var<storage, read_write> slots: array<stored>;
+
+// The value of dim `dim` of the head that starts at `base`, turned by the angles of cache row `position`.
+fn turned(base: u32, dim: u32, position: u32) -> f32 {
+    let half = params.rotary_dim / 2u;
+    var pair = dim % half;
+    var second = dim >= half;
+    var x_dim = pair;
+    var y_dim = pair + half;
+    if (params.interleaved != 0u) {
+        pair = dim / 2u;
+        second = dim % 2u == 1u;
+        x_dim = 2u * pair;
+        y_dim = x_dim + 1u;
+    }
+    let x = f32(source[base + x_dim]);
+    let y = f32(source[base + y_dim]);
+    let c = f32(cosine[position * half + pair]);
+    let s = f32(sine[position * half + pair]);
+    return select(x * c - y * s, y * c + x * s, second);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let element = (group.x + (group.y + group.z * groups.y) * groups.x) * 64u + lane;
+    if (element >= params.total) {
+        return;
+    }
+    let dim = element % params.dim;
+    let row = element / params.dim % params.rows;
+    let head = element / params.dim / params.rows % params.heads;
+    let batch = element / params.dim / params.rows / params.heads;
+    let extent = extents[batch];
+    if (row >= extent.count) {
+        return;
+    }
+    let from_row = batch * params.source_batch + head * params.source_head + row * params.source_row;
+    let to_row = batch * params.slot_batch + head * params.slot_head + (extent.first + row) * params.slot_row;
+    if (dim < params.rotary_dim) {
+        slots[to_row + dim] = stored(turned(from_row, dim, positions[batch * params.positions_batch + row]));
+    } else {
+        slots[to_row + dim] = stored(source[from_row + dim]);
+    }
+}
