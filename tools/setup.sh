@@ -53,10 +53,10 @@ require_package() {
     apt_install "$package" || die "apt-get could not install $package (its messages stand above)." \
       "Install it by hand, then run the same command again."
   elif command -v apt-get >/dev/null; then
-    die "$why, and without root or a sudo that asks no password it cannot be installed from here." \
+    die "$why. Without root, or a sudo that asks no password, the package cannot be installed from here." \
       "Install it, then run the same command again:" "" "    sudo apt-get install $package"
   else
-    die "$why, and there is no apt-get here to install it with." \
+    die "$why, and there is no apt-get here to install the package with." \
       "Install what your system calls '$package', then run the same command again."
   fi
 }
@@ -124,7 +124,7 @@ ensure_adapter() {
   local found
   if ! found=$(probe_adapter 2>/dev/null); then
     [[ $(uname -s) == Linux ]] || die "no GPU adapter was found: $(probe_adapter 2>&1)"
-    require_package "$VULKAN_PACKAGE" "no Vulkan adapter was found, and attncheck runs its kernels on one"
+    require_package "$VULKAN_PACKAGE" "no Vulkan adapter was found for the kernels to run on"
     found=$(probe_adapter) || die "$VULKAN_PACKAGE is installed, and still no Vulkan adapter was found (messages above)." \
       "'.venv/bin/attncheck doctor' tells more."
   fi
