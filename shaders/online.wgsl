@@ -193,14 +193,14 @@ fn main(
     }
 
     for (var element = lane; element < count * params.v_head_dim; element += LANES) {
-        let packed = first + element / params.v_head_dim;
+        let tile_row = element / params.v_head_dim;
+        let packed = first + tile_row;
         let head = kv_head * params.head_group + packed / params.rows;
         let row = packed % params.rows;
         let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
-        let sum = running_sum[element / params.v_head_dim];
         var result = 0.0;
-        if (sum > 0.0) {
-            result = sums[element] / sum;
+        if (row_visible[tile_row].lo < row_visible[tile_row].hi) {
+            result = sums[element] / running_sum[tile_row];
         }
         output[output_base + element % params.v_head_dim] = elem(result);
     }
