@@ -21,6 +21,10 @@ class BackendUnavailable(Exception):
     """A backend cannot start here. The message says why and what to do next; the run ends with exit code 4."""
 
 
+class CannotRequest(Exception):
+    """A backend cannot form its requests for a case, by the user's fault (an edited shader, say). The message says why."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """How to start a backend's worker: the runtime module in worker/, its options, interpreter, extra environment."""
@@ -88,7 +92,7 @@ class Backend(Protocol):
         """The declared reason why this backend does not cover the case, or None."""
 
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
-        """The requests that compute the case, the judged one first."""
+        """The requests that compute the case, the judged one first. Raises CannotRequest."""
 
     def fallback(self, evidence: Evidence) -> str | None:
         """Why this evidence shows that something else than this backend computed the numbers, or None."""

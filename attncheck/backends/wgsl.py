@@ -7,11 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from attncheck import shipped
-from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, CannotRequest, Compute, Evidence, Hello, Launch, Request
 from attncheck.graph.case import Case
 from attncheck.kernels import planner
+from attncheck.kernels.draft import Limits
 from attncheck.kernels.policy import Policy
-from attncheck.kernels.uniforms import ShaderError
+from attncheck.kernels.sources import SHADERS, ShaderError, read_shader
 from attncheck.problem import Problem
 
 
@@ -45,9 +46,9 @@ class Wgsl:
 
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the folder of shaders is not one."""
-        for shader in planner.SHADERS:
+        for shader in SHADERS:
             try:
-                planner.read_shader(self.shaders, shader)
+                read_shader(self.shaders, shader)
             except ShaderError as error:
                 raise BackendUnavailable(str(error)) from error
 
@@ -58,7 +59,11 @@ class Wgsl:
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
         """One plan a kernel that the policy chooses, the judged one first."""
         outputs = [{"name": output.name, "dtype": output.dtype, "shape": output.shape} for output in case.outputs]
-        plans = [planner.plan(problem, kernel, limits(hello), self.shaders) for kernel in self._kernels(case, problem)]
+        kernels = self._kernels(case, problem)
+        try:
+            plans = [planner.plan(problem, kernel, limits(hello), self.shaders) for kernel in kernels]
+        except ShaderError as error:
+            raise CannotRequest(str(error)) from error
         return [Request(plan.kernel, {"plan": asdict(plan), "outputs": outputs}) for plan in plans]
 
     def fallback(self, evidence: Evidence) -> str | None:
@@ -72,10 +77,10 @@ class Wgsl:
         return policy.choose(problem)
 
 
-def limits(hello: Hello) -> planner.Limits:
+def limits(hello: Hello) -> Limits:
     """The worker's own words on its adapter, as the planner needs them. A guard zone takes its part of a binding."""
     offered = hello.device["limits"]
-    return planner.Limits(
+    return Limits(
         binding_bytes=offered["max-storage-buffer-binding-size"] - 2 * hello.device["guard_bytes"],
         workgroups=offered["max-compute-workgroups-per-dimension"],
         f16=hello.device["f16"],

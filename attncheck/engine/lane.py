@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Outcome, Request
+from attncheck.backends.base import Backend, BackendUnavailable, CannotRequest, Evidence, Hello, Outcome, Request
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
@@ -86,10 +86,13 @@ class Lane:
         if unsupported is not None:
             return Attempt(unsupported, (), 0.0)
         outcomes = []
-        for request in self.backend.requests(case, problem, self._hello):
-            outcomes.append(self._outcome(request, case))
-            if outcomes[-1].failure is not None:
-                break
+        try:
+            for request in self.backend.requests(case, problem, self._hello):
+                outcomes.append(self._outcome(request, case))
+                if outcomes[-1].failure is not None:
+                    break
+        except CannotRequest as error:
+            outcomes.append(Outcome("", failure=Verdict.ERROR, message=str(error)))
         return Attempt(None, tuple(outcomes), time.perf_counter() - began)
 
     def _outcome(self, request: Request, case: Case) -> Outcome:

@@ -154,5 +154,5 @@ class _Tally:
 
     def finished(self, interrupted: bool) -> RunFinished:
         return RunFinished(
-            status.counts(self._statuses), time.perf_counter() - self._began, interrupted, dict(self._verdicts)
+            status.tally(self._statuses), time.perf_counter() - self._began, interrupted, dict(self._verdicts)
         )

@@ -19,7 +19,7 @@ def of_case(results: Sequence[Result]) -> Status:
     return Status.SKIPPED if untested and worst is Status.PASSED else worst
 
 
-def counts(statuses: Mapping[Status, int]) -> Counts:
+def tally(statuses: Mapping[Status, int]) -> Counts:
     """Cases by status."""
     return Counts(**{status.value: statuses.get(status, 0) for status in WORST_FIRST})
 
@@ -36,14 +36,11 @@ def exit_code(
     unavailable  backends that could not start; flags: every flag seen on a result; fail_on: flags that fail the run
     exit_zero    turns FAILED into OK, and nothing else
     """
-    found = {ExitCode.OK}
-    if finished.interrupted:
-        found.add(ExitCode.INTERRUPTED)
-    if finished.counts.failed or finished.counts.xpassed or set(flags) & set(fail_on):
-        found.add(ExitCode.FAILED)
-    if unavailable:
-        found.add(ExitCode.BACKEND)
-    if not (finished.counts.passed or finished.counts.xfailed):
-        found.add(ExitCode.NOTHING)
-    worst = next((code for code in PRECEDENCE if code in found), ExitCode.OK)
-    return ExitCode.OK if exit_zero and worst is ExitCode.FAILED else worst
+    counts = finished.counts
+    applies = {
+        ExitCode.INTERRUPTED: finished.interrupted,
+        ExitCode.FAILED: not exit_zero and bool(counts.failed or counts.xpassed or set(flags) & set(fail_on)),
+        ExitCode.BACKEND: bool(unavailable),
+        ExitCode.NOTHING: not (counts.passed or counts.xfailed or counts.failed or counts.xpassed),
+    }
+    return next((code for code in PRECEDENCE if applies.get(code, False)), ExitCode.OK)

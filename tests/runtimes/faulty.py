@@ -41,7 +41,25 @@ class Faulty:
         if how == "print":
             print("garbage on stdout")
             os.write(1, b"\x00raw garbage\n")
+        if how in ("wrong", "shape", "dtype", "missing", "nan", "no-evidence", "elsewhere"):
+            return self._spoiled(how, prepared["outputs"])
         return inputs, {"provider": "faulty", "kernels": [how]}
+
+    def _spoiled(self, how, outputs):
+        """Outputs of the right form, but for what `how` says."""
+        import numpy as np
+
+        fill = np.nan if how == "nan" else 0.0
+        arrays = {output["name"]: np.full(output["shape"], fill, output["dtype"]) for output in outputs}
+        first = next(iter(arrays))
+        if how == "shape":
+            arrays[first] = arrays[first][..., :-1]
+        if how == "dtype":
+            arrays[first] = arrays[first].astype("f8")
+        if how == "missing":
+            del arrays[first]
+        provider = "elsewhere" if how == "elsewhere" else "faulty"
+        return arrays, {"provider": provider, "kernels": [] if how == "no-evidence" else [how]}
 
     def release(self, prepared):
         pass

@@ -1,0 +1,207 @@
+"""The engine: every kind of outcome becomes its verdict, for that case alone, and the run goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attncheck.backends.base import BackendUnavailable, CannotRequest, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.ort_cpu import OrtCpu
+from attncheck.engine import run as engine
+from attncheck.engine import status
+from attncheck.engine.events import BackendFailed, CaseFinished, Counts, Event, Result, RunFinished, RunStarted
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import ExitCode, Flag, Status, Verdict
+from tests.drawing import scenario
+
+RUNTIMES = Path(__file__).parents[1] / "runtimes"
+
+
+class Faulty:
+    """A backend on the faulty runtime, in a real process: each case's `about` says what goes wrong."""
+
+    name = "faulty"
+    compute: Compute = "f32"
+
+    def __init__(self, refuse: str = "", check: str = "") -> None:
+        self._refuse, self._check = refuse, check
+
+    def launch(self) -> Launch:
+        return Launch("faulty", {"refuse": self._refuse}, environment={"PYTHONPATH": str(RUNTIMES)})
+
+    def check(self, hello: Hello) -> None:
+        if self._check:
+            raise BackendUnavailable(self._check)
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        return "it says so" if case.scenario.about == "unsupported" else None
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        if case.scenario.about == "no-request":
+            raise CannotRequest("its shader is broken")
+        outputs = [{"name": it.name, "shape": it.shape, "dtype": it.dtype} for it in case.outputs]
+        return (Request("", {"how": case.scenario.about, "outputs": outputs}),)
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        return None if evidence.provider == "faulty" else f"{evidence.provider} ran"
+
+
+def events(
+    *cases: Scenario, reference: bool = True, options: engine.Options | None = None, faulty: Faulty | None = None
+) -> list[Event]:
+    candidate = faulty or Faulty()
+    options = options or engine.Options(time_limit=2.0)
+    return list(engine.run(cases, [candidate], OrtCpu() if reference else None, options))
+
+
+def results(found: Sequence[Event], backend: str) -> list[Result]:
+    return [it for event in found if isinstance(event, CaseFinished) for it in event.results if it.backend == backend]
+
+
+def finished(found: Sequence[Event]) -> RunFinished:
+    assert isinstance(found[-1], RunFinished)
+    return found[-1]
+
+
+EXPECTED = {
+    "wrong": (Verdict.MISMATCH, ""),
+    "nan": (Verdict.NONFINITE, ""),
+    "shape": (Verdict.MALFORMED, "shape"),
+    "dtype": (Verdict.MALFORMED, "float64"),
+    "missing": (Verdict.MALFORMED, "missing"),
+    "no-evidence": (Verdict.ERROR, "without evidence"),
+    "elsewhere": (Verdict.FALLBACK, "elsewhere ran"),
+    "segfault": (Verdict.CRASH, "SIGSEGV"),
+    "exit": (Verdict.CRASH, "exit code 7"),
+    "hang": (Verdict.TIMEOUT, "2 s"),
+    "raise": (Verdict.ERROR, "on fire"),
+    "no-request": (Verdict.ERROR, "shader is broken"),
+    "unsupported": (Verdict.UNSUPPORTED, "it says so"),
+}
+
+
+def test_every_fault_is_the_verdict_of_its_case_alone_and_the_run_goes_on() -> None:
+    found = events(*(scenario(id=how, about=how) for how in EXPECTED))
+    faulty = results(found, "faulty")
+    assert {it.case: it.verdict for it in faulty} == {how: verdict for how, (verdict, _) in EXPECTED.items()}
+    for it in faulty:
+        assert EXPECTED[it.case][1] in it.message
+    # Whatever the candidate does to its process, the reference's results stand beside it, in the order asked for.
+    assert [it.case for it in results(found, "ort-cpu")] == list(EXPECTED)
+    assert {it.verdict for it in results(found, "ort-cpu")} == {Verdict.PASS}
+    assert finished(found).counts == Counts(failed=len(EXPECTED) - 1, skipped=1)
+
+
+def test_a_crash_carries_what_the_process_said_last() -> None:
+    (crashed,) = results(events(scenario(about="segfault"), reference=False), "faulty")
+    assert "about to fall" in crashed.stderr
+
+
+def test_a_mismatch_names_its_worst_element_and_both_values() -> None:
+    (wrong,) = results(events(scenario(about="wrong"), reference=False), "faulty")
+    assert wrong.worst is not None
+    assert wrong.worst.got == 0.0
+    assert wrong.worst.expected != 0.0
+    assert wrong.worst.against == "oracle"
+    assert {it.role for it in wrong.differences} == {"output", "present_key", "present_value"}
+
+
+def test_a_refused_reference_is_flagged_on_the_candidates_row() -> None:
+    found = events(scenario(head_dim=12, about="wrong"))
+    assert [it.verdict for it in results(found, "ort-cpu")] == [Verdict.UNSUPPORTED]
+    assert results(found, "faulty")[0].flags == (Flag.REFERENCE_REFUSED,)
+
+
+def test_the_first_failure_ends_a_run_that_is_to_fail_fast() -> None:
+    cases = [scenario(id=str(n), about="wrong") for n in range(9)]
+    found = events(*cases, options=engine.Options(fail_fast=True))
+    assert [it.case for it in results(found, "faulty")] == ["0"]
+    assert finished(found).counts == Counts(failed=1)
+
+
+def test_a_cancelled_run_ends_at_once_and_keeps_what_was_judged() -> None:
+    cancelled = threading.Event()
+    options = engine.Options(time_limit=60.0, cancelled=cancelled)
+    found: list[Event] = []
+    for event in engine.run([scenario(id="a", about="wrong"), scenario(id="b", about="hang")], [Faulty()], None, options):
+        found.append(event)
+        if isinstance(event, CaseFinished):
+            cancelled.set()
+    assert [it.case for it in results(found, "faulty")] == ["a"]
+    assert finished(found).interrupted
+    assert finished(found).counts == Counts(failed=1)
+
+
+@pytest.mark.parametrize("faulty", [Faulty(refuse="no adapter"), Faulty(check="no adapter")])
+def test_without_a_candidate_nothing_is_run_and_the_reason_is_told(faulty: Faulty) -> None:
+    found = events(scenario(), faulty=faulty)
+    assert [(it.backend, it.message) for it in found if isinstance(it, BackendFailed)] == [("faulty", "no adapter")]
+    assert not any(isinstance(it, CaseFinished) for it in found)
+    assert isinstance(found[0], RunStarted)
+    assert finished(found).counts == Counts()
+
+
+def blank(verdict: Verdict, state: Status, *, reference: bool = False) -> Result:
+    return Result("case", "reference" if reference else "candidate", "", False, verdict, state, reference=reference)
+
+
+PASSED = blank(Verdict.PASS, Status.PASSED)
+FAILED = blank(Verdict.MISMATCH, Status.FAILED)
+SKIPPED = blank(Verdict.UNSUPPORTED, Status.SKIPPED)
+
+
+def as_reference(result: Result) -> Result:
+    return replace(result, reference=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([PASSED, as_reference(PASSED)], Status.PASSED),
+        ([PASSED, as_reference(FAILED)], Status.FAILED),
+        ([FAILED, as_reference(PASSED)], Status.FAILED),
+        ([PASSED, as_reference(SKIPPED)], Status.PASSED),
+        ([SKIPPED, PASSED], Status.PASSED),
+        ([SKIPPED, as_reference(PASSED)], Status.SKIPPED),
+        ([SKIPPED, as_reference(FAILED)], Status.FAILED),
+    ],
+)
+def test_a_case_counts_by_the_worst_of_its_results_and_only_a_candidate_can_pass_it(
+    given: list[Result], expected: Status
+) -> None:
+    assert status.of_case(given) is expected
+
+
+def ended(interrupted: bool = False, **numbers: int) -> RunFinished:
+    return RunFinished(Counts(**numbers), 1.0, interrupted)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (status.exit_code(ended(passed=3)), ExitCode.OK),
+        (status.exit_code(ended(passed=3, skipped=2)), ExitCode.OK),
+        (status.exit_code(ended(xfailed=1)), ExitCode.OK),
+        (status.exit_code(ended(passed=3, failed=1)), ExitCode.FAILED),
+        (status.exit_code(ended(passed=3, xpassed=1)), ExitCode.FAILED),
+        (status.exit_code(ended()), ExitCode.NOTHING),
+        (status.exit_code(ended(skipped=4)), ExitCode.NOTHING),
+        (status.exit_code(ended(), unavailable=["wgsl"]), ExitCode.BACKEND),
+        (status.exit_code(ended(passed=1), unavailable=["wgsl"]), ExitCode.BACKEND),
+        (status.exit_code(ended(failed=1), unavailable=["wgsl"]), ExitCode.FAILED),
+        (status.exit_code(ended(failed=1, interrupted=True)), ExitCode.INTERRUPTED),
+        (status.exit_code(ended(passed=1), flags=[Flag.VACUOUS]), ExitCode.OK),
+        (status.exit_code(ended(passed=1), flags=[Flag.VACUOUS], fail_on=[Flag.VACUOUS]), ExitCode.FAILED),
+        (status.exit_code(ended(failed=1), exit_zero=True), ExitCode.OK),
+        (status.exit_code(ended(failed=1), unavailable=["wgsl"], exit_zero=True), ExitCode.BACKEND),
+        (status.exit_code(ended(), exit_zero=True), ExitCode.NOTHING),
+    ],
+)
+def test_the_exit_code_follows_the_table(code: ExitCode, expected: ExitCode) -> None:
+    assert code is expected
