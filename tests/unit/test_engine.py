@@ -129,7 +129,9 @@ def test_a_cancelled_run_ends_at_once_and_keeps_what_was_judged() -> None:
     cancelled = threading.Event()
     options = engine.Options(time_limit=60.0, cancelled=cancelled)
     found: list[Event] = []
-    for event in engine.run([scenario(id="a", about="wrong"), scenario(id="b", about="hang")], [Faulty()], None, options):
+    for event in engine.run(
+        [scenario(id="a", about="wrong"), scenario(id="b", about="hang")], [Faulty()], None, options
+    ):
         found.append(event)
         if isinstance(event, CaseFinished):
             cancelled.set()
