@@ -1,8 +1,8 @@
 """Measure attncheck against its budgets and print what was found: `make bench`.
 
 A report, not a test: times depend on the machine. It exits with 1 only when a run did not end as it should, since then
-its figures mean nothing. Times are wall clock, start of the interpreter included; memory is the largest sum of the resident
-sets of attncheck and its workers, sampled, where /proc tells them.
+its figures mean nothing. Times are wall clock, start of the interpreter included; memory is the largest sum of the
+resident sets of attncheck and its workers, sampled, where /proc tells them (shared pages count more than once).
 """
 
 from __future__ import annotations

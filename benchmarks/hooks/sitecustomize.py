@@ -1,7 +1,7 @@
-"""Python imports this at its start when benchmarks/hooks/ is on PYTHONPATH: it notes the pipelines that a worker compiles.
+"""Notes the pipelines that a worker compiles. Python imports this at its start when its folder is on PYTHONPATH.
 
-Each line of the file named by PIPELINE_LOG is one compilation: process id, and a digest of what was specialised. The tool
-itself knows nothing of this, so what is counted is what really reached the device.
+Each line of the file named by PIPELINE_LOG is one compilation: process id, and a digest of what was specialised. The
+tool itself knows nothing of this, so what is counted is what really reached the device.
 """
 
 from __future__ import annotations
