@@ -22,7 +22,7 @@ class BackendUnavailable(Exception):
 
 
 class CannotRequest(Exception):
-    """A backend cannot form its requests for a case, by the user's fault (an edited shader, say). The message says why."""
+    """A backend cannot form its requests for a case: an edited shader, say. The message says why."""
 
 
 @dataclass(frozen=True)
