@@ -6,15 +6,13 @@ import re
 import struct
 from collections.abc import Mapping
 
+from attncheck.kernels.sources import ShaderError
+
 _STRUCT = re.compile(r"\bstruct\s+Params\s*\{([^}]*)\}")
 _FIELD = re.compile(r"(\w+)\s*:\s*(\w+)\s*,?")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _FORMAT = {"u32": "I", "i32": "i", "f32": "f"}
 _ALIGNMENT = 16
-
-
-class ShaderError(ValueError):
-    """A shader's text does not keep its contract with the planner. The message names the file."""
 
 
 def fields(text: str, file: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ GUARD_BYTES = 4096
 """Bytes bound behind each tensor: some rows of the widest head."""
 
 ALIGNMENT = 16
-_PATTERN = np.array([0xFFC3], "<u2").view(np.uint8)
+_ZONE = np.full((GUARD_BYTES + ALIGNMENT) // 2, 0xFFC3, "<u2").view(np.uint8)
 
 
 def bound_bytes(nbytes: int) -> int:
@@ -24,8 +24,7 @@ def bound_bytes(nbytes: int) -> int:
 
 def guard(nbytes: int) -> np.ndarray:
     """The guard zone of a tensor of `nbytes` bytes, uint8."""
-    size = bound_bytes(nbytes) - nbytes
-    return np.resize(_PATTERN, size)
+    return _ZONE[: bound_bytes(nbytes) - nbytes]
 
 
 def guarded(content: np.ndarray) -> np.ndarray:

@@ -20,10 +20,8 @@ __all__ = ["Runtime", "list_adapters", "start"]
 
 UNIFORM_ALIGNMENT = 256
 _PLACE = re.compile(r"┌─ [^\n]*?:(\d+):(\d+)")
-_REASON = re.compile(
-    r"Shader '[^\n]*?' (?:parsing|validation) error: ([^\n]*)|^Shader validation error: ([^\n]*)", re.M
-)
-_CAUSE = re.compile(r"^\s*= ([^\n]*)", re.M)
+_REASON = re.compile(r"Shader (?:'[^\n]*' )?(?:parsing|validation) error: ([^\n]*)")
+_CAUSE = re.compile(r"^\s*= ([^\n]*)", re.MULTILINE)
 
 _SUBGROUP_SIZE = """
 @group(0) @binding(0) var<storage, read_write> size: u32;

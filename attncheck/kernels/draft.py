@@ -1,0 +1,122 @@
+"""A plan in the making: tensors become buffers with strides, and steps become dispatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.kernels import uniforms
+from attncheck.kernels.plan import Buffer, Dispatch, Plan
+from attncheck.kernels.sources import prelude, read_shader
+from attncheck.problem import Layout, Problem, Tensor
+
+ELEMENTS = {"float32": "f32", "float16": "f16"}
+"""ONNX dtype -> WGSL scalar."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an adapter allows: bytes of tensor in one binding, workgroups in one dimension, whether it has f16."""
+
+    binding_bytes: int
+    workgroups: int
+    f16: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor [batch, heads, rows, dim] in a buffer of the plan."""
+
+    buffer: str
+    layout: Layout
+    heads: int
+    rows: int
+    dim: int
+
+    def strides(self, role: str) -> dict[str, int]:
+        """The uniforms that address it, in elements."""
+        if self.layout == "bnsh":
+            head, row = self.rows * self.dim, self.dim
+        else:
+            head, row = self.dim, self.heads * self.dim
+        return {f"{role}_batch": self.heads * self.rows * self.dim, f"{role}_head": head, f"{role}_row": row}
+
+
+@dataclass
+class Draft:
+    """A plan in the making."""
+
+    problem: Problem
+    limits: Limits
+    shaders: Path
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    dispatches: list[Dispatch] = field(default_factory=list)
+    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def elem(self) -> str:
+        """WGSL scalar of the problem's dtype."""
+        return ELEMENTS[self.problem.dtype]
+
+    def tensor(self, tensor: Tensor, heads: int, rows: int, dim: int, *, output: bool = False) -> View:
+        """A graph input or output of the problem's dtype."""
+        nbytes = self.problem.batch * heads * rows * dim * itemsize(self.elem)
+        source, target = (None, tensor.name) if output else (tensor.name, None)
+        self.buffers[tensor.name] = Buffer(tensor.name, nbytes, input=source, output=target)
+        return View(tensor.name, tensor.layout, heads, rows, dim)
+
+    def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int) -> View:
+        """A tensor that only kernels see."""
+        name = own(role)
+        self.buffers[name] = Buffer(name, self.problem.batch * heads * rows * dim * itemsize(elem))
+        return View(name, "bnsh", heads, rows, dim)
+
+    def constant(self, role: str, values: NDArray[np.int32]) -> str:
+        """A small buffer of integers, filled by the plan."""
+        name = own(role)
+        content = np.ascontiguousarray(values, dtype="<i4").tobytes()
+        self.buffers[name] = Buffer(name, len(content), content=content)
+        return name
+
+    def dispatch(
+        self,
+        shader: str,
+        aliases: Mapping[str, str],
+        params: Mapping[str, int | float],
+        bindings: tuple[str, ...],
+        workgroups: int,
+    ) -> None:
+        """Append one dispatch of `workgroups` workgroups."""
+        if workgroups == 0:
+            return
+        if shader not in self.sources:
+            self.sources[shader] = read_shader(self.shaders, shader)
+        packed = uniforms.pack(*self.sources[shader], params)
+        grid = fold(workgroups, self.limits.workgroups)
+        self.dispatches.append(Dispatch(shader, prelude(aliases), packed, bindings, grid))
+
+    def finish(self, kernel: str) -> Plan:
+        """The plan as plain data."""
+        return Plan(kernel, tuple(self.buffers.values()), tuple(self.dispatches), self.sources)
+
+
+def fold(workgroups: int, most: int) -> tuple[int, int, int]:
+    """A grid of at least `workgroups` workgroups with no dimension above `most`; shaders count them linearly."""
+    x = min(workgroups, most)
+    y = min(-(-workgroups // x), most)
+    z = -(-workgroups // (x * y))
+    return x, y, z
+
+
+def own(role: str) -> str:
+    """A buffer's name that no graph input or output bears."""
+    return f"[{role}]"
+
+
+def itemsize(elem: str) -> int:
+    """Bytes of a WGSL scalar."""
+    return 2 if elem == "f16" else 4
