@@ -27,6 +27,7 @@ class Integer:
 
     @property
     def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
         upper = f" to {self.maximum:,}" if self.maximum != INT32 else " up"
         return f"an integer from {self.minimum}{upper}" + (f", or `{self.word}`" if self.word else "")
 
@@ -39,6 +40,7 @@ class Positive:
 
     @property
     def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
         return "a number above 0" + (f", or `{self.word}`" if self.word else "")
 
 
@@ -50,6 +52,7 @@ class Choice:
 
     @property
     def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
         return listed(self.words)
 
 
@@ -59,6 +62,7 @@ class Boolean:
 
     @property
     def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
         return "`true` or `false`"
 
 
@@ -70,6 +74,7 @@ class PerBatch:
 
     @property
     def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
         return f"an integer from {self.minimum} up, or a list of them, one a batch entry"
 
 
@@ -218,20 +223,6 @@ KEYS: dict[str, Key] = {
         Key("scenarios", "a list of scenarios, each a mapping with a name", "what to test"),
     )
 }
-
-SCENARIO_KEYS = ("name", "about", "tags", "matrix", "tolerance")
-
-DATA_KINDS: dict[str, str] = {
-    "normal": "sums of uniforms, bell-shaped, around 0",
-    "uniform": "evenly spread around 0",
-    "one-hot": "one 1 in each row, the rest 0: a wrong index picks another row whole",
-    "constant": "one value a tensor: weights are equal and the output is the mean of the visible values",
-    "large-logits": "scores large enough that exp overflows unless the maximum is subtracted first",
-    "rising-scores": "every key scores above all before it: a running maximum changes at every step",
-    "huge-logit": "one key outweighs all others: a lost rescale or a lost key shows at once",
-    "ties": "many keys share the largest score",
-}
-"""What each data kind is for; the numbers themselves are made in `tensors/`."""
 
 
 def spell(value: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
+from typing import Self
 
 WIDTH = 100
 
@@ -46,7 +47,8 @@ class Mistake(Enum):
 
     meaning: str
 
-    def __new__(cls, word: str, meaning: str) -> Mistake:
+    def __new__(cls, word: str, meaning: str) -> Self:
+        """The member for `word`."""
         member = object.__new__(cls)
         member._value_ = word
         member.meaning = meaning

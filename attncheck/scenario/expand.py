@@ -11,8 +11,8 @@ from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Document, Node
-from attncheck.scenario.possible import Value, impossibilities
-from attncheck.scenario.resolve import complete, scenario
+from attncheck.scenario.possible import impossibilities
+from attncheck.scenario.resolve import complete, scenario, value_of
 
 CASE_LIMIT = 10_000
 
@@ -33,6 +33,7 @@ class Mistakes:
     found: dict[tuple[Node, Mistake], Diagnostic] = field(default_factory=dict)
 
     def add(self, kind: Mistake, node: Node, message: str, hint: str = "") -> None:
+        """Note a mistake, unless one of its kind stands at `node` already."""
         self.found.setdefault((node, kind), self.document.mistake(kind, node, message, hint))
 
 
@@ -157,7 +158,7 @@ class Expansion:
             return
         yield scenario(
             case,
-            id=f"{self.address}::{name.text}" + (f":{suffix}" if suffix else ""),
+            address=f"{self.address}::{name.text}" + (f":{suffix}" if suffix else ""),
             source=Source(self.document.file, entry.line),
             written=values,
             tolerance=_tolerance(entry.get("tolerance") or defaults.get("tolerance")),
@@ -168,12 +169,6 @@ class Expansion:
     def _broken(self, node: Node) -> bool:
         below = [*node.items(), *(entry.value for entry in node.entries()), *(entry.key for entry in node.entries())]
         return node in self.unusable or any(map(self._broken, below))
-
-
-def value_of(node: Node) -> Value:
-    """A usable axis value."""
-    value = tuple(item.value for item in node.items()) if isinstance(node.value, tuple) else node.value
-    return value  # type: ignore[return-value]
 
 
 def _matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:

@@ -80,7 +80,7 @@ def _is_scenario_file(file: Path, directory: Path) -> bool:
 
 def _missing(path: Path) -> Diagnostic:
     try:
-        neighbours = [str(path.with_name(entry)) for entry in os.listdir(path.parent)]
+        neighbours = [str(entry) for entry in path.parent.iterdir()]
     except OSError:
         neighbours = []
     hint = nearest(str(path), neighbours) or "name a scenario file or a directory of them"
@@ -122,7 +122,8 @@ def parse(
     name   as ids show it
     """
     from attncheck.scenario.expand import Expansion
-    from attncheck.scenario.language import File, check
+    from attncheck.scenario.findings import check
+    from attncheck.scenario.language import File
     from attncheck.scenario.yaml_text import read
 
     document = read(file, text)

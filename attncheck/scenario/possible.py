@@ -30,6 +30,7 @@ class Complete:
     batch: int
 
     def integer(self, axis: str) -> int:
+        """The value of an axis that holds one integer."""
         value = self.values[axis]
         assert isinstance(value, int)
         return value
@@ -57,7 +58,7 @@ Rule = Callable[[Complete], Iterator[Impossible]]
 
 
 def impossibilities(case: Complete, unusable: frozenset[str], memory_limit: int) -> Iterator[Impossible]:
-    """Every rule that `case` breaks. Rules that need an axis in `unusable` stay silent: its mistake is known already."""
+    """Every rule that `case` breaks; one that needs an axis in `unusable`, whose mistake is known, stays silent."""
     for needs, rule in _RULES:
         if unusable.isdisjoint(needs):
             yield from rule(case)
@@ -124,7 +125,7 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
     if isinstance(queries, tuple) and len(set(queries)) > 1 and case.largest("past_len") > 0:
         why = {
             "gqa": "GroupQueryAttention is told the total lengths only, and takes q_len = min(rows, kv_len)",
-            "mha": "MultiHeadAttention's key padding mask has no place for both a past and new keys of different lengths",
+            "mha": "MultiHeadAttention's key padding mask cannot hold a past before new keys of different lengths",
         }[str(case.values["op"])]
         yield Impossible(
             Mistake.RAGGED,

@@ -7,7 +7,15 @@ from typing import Any
 
 from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.model import Scenario, Source, Tolerance
+from attncheck.scenario.nodes import Node
 from attncheck.scenario.possible import Complete, Value
+
+
+def value_of(node: Node) -> Value:
+    """A usable axis value."""
+    if isinstance(node.value, tuple):
+        return tuple(item.value for item in node.value)  # type: ignore[misc]
+    return node.value  # type: ignore[return-value]
 
 
 def complete(assigned: Mapping[str, Value]) -> Complete:
@@ -29,7 +37,7 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
 def scenario(
     case: Complete,
     *,
-    id: str,
+    address: str,
     source: Source,
     written: Mapping[str, Value],
     tolerance: Mapping[str, Tolerance] | None = None,
@@ -40,7 +48,7 @@ def scenario(
     values: Mapping[str, Any] = case.values
     rotates = values["rotary"] != "none"
     return Scenario(
-        id=id,
+        id=address,
         source=source,
         op=values["op"],
         dtype=values["dtype"],

@@ -99,8 +99,9 @@ class _Reader:
             hint = "put what scenarios share under `defaults`"
             self.found(Mistake.YAML_FEATURE, place, "an alias: the scenario language has none", hint)
             return place
-        if event.tag is not None:
-            message = f"a tag, `{shown(str(event.tag))}`: the scenario language has none"
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            message = f"a tag, `{shown(str(tag))}`: the scenario language has none"
             self.found(Mistake.YAML_FEATURE, _place(event), message, "write the value alone; quotes make a text")
         if isinstance(event, MappingStartEvent):
             return self._mapping(event, events, depth)
@@ -118,7 +119,7 @@ class _Reader:
         place = _spanning(start, event)
         return Node(place.line, place.column, "", tuple(items), place.width)
 
-    def _mapping(self, start: Event, events: Iterator[Event], depth: int) -> Node:
+    def _mapping(self, start: MappingStartEvent, events: Iterator[Event], depth: int) -> Node:
         entries: dict[str, Entry] = {}
         while not isinstance(event := next(events), MappingEndEvent):
             key = self.node(event, events, depth + 1)
