@@ -58,7 +58,7 @@ class Configuration:
 
 
 def find(start: Path) -> Configuration | None:
-    """Look for a configuration in `start` and its parents; the nearest one counts, attncheck.toml before pyproject.toml.
+    """Look for a configuration in `start` and its parents; the nearest counts, attncheck.toml before pyproject.toml.
 
     Raises Stop (exit code 2) for a file that is not TOML or cannot be read.
     """

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import click
 
-KEPT = ("changes", "seed", "memory_limit", "backends", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit")
-"""Parameters that shape a case or its backends; the others choose among cases or shape the report."""
+KEPT = {"memory_limit", "backends", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit"}
+"""Parameters that shape the backends. An id says all of a case, also what `--set` and `--seed` changed; every other
+parameter chooses among cases or shapes the report."""
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """The options of this call that a repetition needs, and the cases that were given without a file (id -> text)."""
+    """The options of this call that a repetition needs, as words of a command line."""
 
     words: tuple[str, ...]
-    unfiled: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ctx: click.Context) -> Invocation:
         """Keep what the command line or the environment said; a configuration file is found again by itself."""
         words: list[str] = []
         for option in ctx.command.params:
-            if isinstance(option, click.Option) and option.name in KEPT and _said(ctx, option.name):
+            if isinstance(option, click.Option) and option.name in KEPT and said(ctx, option.name):
                 words += _written(option, ctx.params[option.name])
         return cls(tuple(words))
 
     def command(self, case: str) -> str:
         """The shell command that runs `case` alone."""
-        target = ("--case", self.unfiled[case]) if case in self.unfiled else (case,)
-        return shlex.join(("attncheck", "run", *target, *self.words))
+        return shlex.join(("attncheck", "run", case, *self.words))
+
+
+def said(ctx: click.Context, parameter: str) -> bool:
+    """Whether the command line or the environment gave this parameter, not a file or a default."""
+    source = ctx.get_parameter_source(parameter)
+    return source in {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}
 
 
 def _written(option: click.Option, value: object) -> list[str]:
     name = max(option.opts, key=len)
     values: Iterable[object] = value if option.multiple and isinstance(value, tuple) else (value,)
     return [word for one in values for word in (name, str(one))]
-
-
-def _said(ctx: click.Context, parameter: str) -> bool:
-    source = ctx.get_parameter_source(parameter)
-    return source in {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}

@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from attncheck import __version__
-from attncheck.cli.messages import error
+from attncheck.cli.messages import Stop, error
 from attncheck.vocabulary import ExitCode
 
 COMMANDS = {
@@ -31,7 +31,7 @@ PROGRAM = "attncheck"
 
 EPILOG = (
     "Every option can also be set in the environment (--fail-fast as ATTNCHECK_FAIL_FAST) or in attncheck.toml or "
-    "[tool.attncheck] of pyproject.toml (fail-fast = true). The command line wins over the environment, the environment "
+    "[tool.attncheck] of pyproject.toml (fail-fast = true). The command line wins over the environment, and that "
     "over the file."
 )
 
@@ -39,17 +39,24 @@ EPILOG = (
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports them when they are asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
         """The commands in the order in which one meets them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the command `cmd_name`."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without any argument, show the help: nothing was asked for, which is a mistake of usage."""
+        if not args:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(ExitCode.USAGE)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,6 +97,9 @@ def invoke(arguments: Sequence[str]) -> int:
     try:
         code = _run(list(arguments))
         sys.stdout.flush()
+    except Stop as stop:
+        error(str(stop))
+        return stop.code
     except click.ClickException as wrong:
         return _usage(wrong)
     except click.exceptions.Exit as wanted:

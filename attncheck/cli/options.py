@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Kernel
 from attncheck.vocabulary import Flag
 
@@ -20,10 +21,16 @@ DEFAULT_REFERENCE = "ort-cpu"
 NO_REFERENCE = "none"
 DEFAULT_THRESHOLD = 1024
 
+if TYPE_CHECKING:
+    _Text = click.ParamType[str]
+    _Number = click.ParamType[int]
+else:  # click before 8.3 has no type arguments here
+    _Text = _Number = click.ParamType
+
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
-class Semicolons(click.ParamType):
+class Semicolons(_Text):
     """Text that may hold blanks; an environment variable separates several of them by semicolons."""
 
     envvar_list_splitter = ";"
@@ -31,12 +38,12 @@ class Semicolons(click.ParamType):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: Any, *_: object) -> str:
         """Keep the text: the scenario language reads it."""
         return str(value)
 
 
-class Bytes(click.ParamType):
+class Bytes(_Number):
     """A number of bytes, with K, M or G for binary multiples."""
 
     name = "bytes"
@@ -49,7 +56,7 @@ class Bytes(click.ParamType):
         digits = text.rstrip("kmg")
         unit = text[len(digits) :]
         if unit not in _UNITS or not digits.isdigit() or int(digits) == 0:
-            self.fail(f"{value!r} is not a size: write a whole number above zero, alone or with K, M or G (4G)", param, ctx)
+            self.fail(f"{value!r} is not a size: write a whole number above zero, with K, M or G as in 4G", param, ctx)
         return int(digits) * _UNITS[unit]
 
 
@@ -88,7 +95,7 @@ SELECTION = together(
     click.option(
         "--memory-limit",
         type=Bytes(),
-        default="4G",
+        default=f"{DEFAULT_LIMIT // 2**30}G",
         show_default=True,
         metavar="SIZE",
         help="Refuse cases that would need more memory.",

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -62,7 +63,7 @@ class Bar:
         )
         self._task = self._progress.add_task("starting", total=total)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         if self._progress is not None:
             self._progress.start()
         return self

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from attncheck.cli.session import Wanted
 
 
-@click.command(context_settings=options.CONTEXT)
+@click.command(short_help="Run cases and judge every backend.", context_settings=options.CONTEXT)
 @options.SELECTION
 @click.option("--list", "only_list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
 @options.BACKENDS
 @options.JUDGEMENT
 @options.DETAIL
 @click.pass_context
-def run(ctx: click.Context, **given: Any) -> int:
+def run(ctx: click.Context, /, **given: Any) -> int:
     """Run cases on every backend and hold the results against the float64 oracle.
 
     PATH is a scenario file or a folder of them; without any, the shipped scenarios run. CASE-ID is what the table and
@@ -29,7 +29,7 @@ def run(ctx: click.Context, **given: Any) -> int:
 
     if given["quiet"] and given["verbose"]:
         raise click.UsageError("-q and -v exclude each other", ctx)
-    scenarios = selection.select(ctx.obj, given)
+    scenarios = selection.selected(ctx.obj, given)
     if given["only_list"]:
         for scenario in scenarios:
             click.echo(scenario.id)
@@ -38,7 +38,7 @@ def run(ctx: click.Context, **given: Any) -> int:
 
 
 def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
-    from attncheck.cli.invocation import Invocation
+    from attncheck.cli.invocation import Invocation, said
     from attncheck.cli.session import Wanted
     from attncheck.reports.table import Detail
     from attncheck.vocabulary import Flag
@@ -49,7 +49,8 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
         adapter=given["adapter"],
         kernel=given["kernel"],
-        kernel_forced=_said(ctx, "kernel"),
+        # A configuration file only gives a default; what this call says overrules a scenario's own kernel.
+        kernel_forced=said(ctx, "kernel"),
         threshold=given["threshold"],
         shaders=given["shaders"],
         fail_fast=given["fail_fast"],
@@ -59,9 +60,3 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         detail=detail,
         invocation=Invocation.of(ctx),
     )
-
-
-def _said(ctx: click.Context, parameter: str) -> bool:
-    """Whether this call says it, so that it overrules a scenario; a configuration file only gives a default."""
-    source = ctx.get_parameter_source(parameter)
-    return source in {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}

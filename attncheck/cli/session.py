@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from types import FrameType
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.cli.invocation import Invocation
-from attncheck.cli.messages import Stop, error, note
+from attncheck.cli.messages import Stop, error
 from attncheck.cli.output import Bar, Printer
 from attncheck.engine import run as engine
 from attncheck.engine import status
@@ -120,7 +121,8 @@ def _interruptible(cancelled: threading.Event) -> Iterator[None]:
         if cancelled.is_set():
             raise KeyboardInterrupt
         cancelled.set()
-        note("interrupted: finishing the report (once more to leave at once)")
+        # Not through a buffered stream: the signal may have interrupted a write to it.
+        os.write(2, b"\nattncheck: interrupted; finishing the report (once more to leave at once)\n")
 
     before = signal.signal(signal.SIGINT, stop)
     try:

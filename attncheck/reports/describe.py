@@ -11,6 +11,7 @@ from attncheck.scenario.model import Scenario
 
 AUTO_MARK = "*"
 """Stands behind a kernel that a policy chose."""
+AUTO_MEANING = "chosen by --kernel auto; the other kernel ran too, and the two must agree"
 
 
 def scenario(it: Scenario) -> str:
@@ -71,7 +72,7 @@ def others(differences: Sequence[Difference], told: Difference | None) -> list[s
 
 
 def _extent(difference: Difference) -> str:
-    extent = f"{difference.failing:,} of {difference.compared:,} elements out of tolerance"
+    extent = f"{difference.failing:,} of {difference.compared:,} elements fail"
     return extent + (f", {difference.nonfinite:,} not finite" if difference.nonfinite else "")
 
 

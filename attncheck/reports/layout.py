@@ -13,7 +13,7 @@ LABEL = 12
 DIFFERENCE, TOLERANCE, MARGIN = 9, 8, 8
 """Widths of the number columns, with the blanks before them."""
 VERDICT = 9
-"""The longest verdict that comes with numbers (``nonfinite``, ``malformed``); longer ones reach into the margin's
+"""The longest verdict that comes with numbers (``nonfinite``); on a terminal, longer ones reach into the margin's
 column, which is empty for them."""
 NOTE = "  reference refused"
 SMALLEST_ID = 12
@@ -84,8 +84,8 @@ class Layout:
         numbers = (
             cells.difference.rjust(DIFFERENCE) + cells.tolerance.rjust(TOLERANCE) + cells.margin.rjust(MARGIN) + "  "
         )
-        excess = max(0, len(cells.verdict) - VERDICT)
-        if excess and numbers.endswith(" " * excess):
+        excess = len(cells.verdict) - VERDICT
+        if self.width is not None and excess > 0 and numbers.endswith(" " * excess):
             numbers = numbers[:-excess]
         spans = [
             Span(INDENT + shorten(cells.name, self.name).ljust(self.name) + "  "),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from attncheck.engine.events import Counts, RunFinished
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, Role, Span, line
@@ -11,7 +11,7 @@ from attncheck.vocabulary import Flag, Status, Verdict
 
 
 def summary(finished: RunFinished) -> Line:
-    """Write the last line, ``128 passed, 2 failed, 1 xfailed in 9.4s``; cases are counted, kinds without one left out."""
+    """Write the last line, ``128 passed, 2 failed, 1 xfailed in 9.4s``; cases are counted, empty kinds left out."""
     spans: list[Span] = []
     for status, count in _by_status(finished.counts).items():
         if count:
@@ -23,15 +23,15 @@ def summary(finished: RunFinished) -> Line:
     return Line((*spans, Span(f" in {seconds(finished.seconds)}")))
 
 
-def counts(verdicts: Mapping[Verdict, int], flags: Mapping[Flag, int]) -> list[Line]:
-    """Count results, not cases: a case gives one a backend."""
-    lines = []
-    if verdicts:
-        told = [(str(verdict), verdicts[verdict], _role(verdict)) for verdict in Verdict if verdicts.get(verdict)]
-        lines.append(_tally("results", told))
-    if any(flags.values()):
-        lines.append(_tally("flags", [(str(flag), flags[flag], "caution") for flag in Flag if flags.get(flag)]))
-    return lines
+def counts(verdicts: Mapping[str, Mapping[Verdict, int]], flags: Mapping[Flag, int], width: int | None) -> list[Line]:
+    """Count results, not cases: verdicts backend by backend, and flags."""
+    told: dict[str, list[Span]] = {
+        backend: [Span(f"{found[verdict]} {verdict}", _role(verdict)) for verdict in Verdict if found.get(verdict)]
+        for backend, found in verdicts.items()
+    }
+    told["flags"] = [Span(f"{flags[flag]} {flag}", "caution") for flag in Flag if flags.get(flag)]
+    indent = max(map(len, told)) + 2
+    return [row for title, spans in told.items() if spans for row in _tally(title.ljust(indent), spans, width)]
 
 
 def reproduce(commands: Iterable[str]) -> list[Line]:
@@ -40,11 +40,15 @@ def reproduce(commands: Iterable[str]) -> list[Line]:
     return [line("To run a failing case alone:", "heading"), *lines, BLANK] if lines else []
 
 
-def _tally(title: str, told: Iterable[tuple[str, int, Role]]) -> Line:
-    spans = [Span(f"{title:9}")]
-    for word, count, role in told:
-        spans += [Span(", ")] * (len(spans) > 1) + [Span(f"{count} {word}", role)]
-    return Line(tuple(spans))
+def _tally(title: str, spans: Sequence[Span], width: int | None) -> list[Line]:
+    """`title` and the comma-separated `spans`, continued on further lines where they do not fit."""
+    lines: list[list[Span]] = [[Span(title)]]
+    for number, span in enumerate(spans, start=1):
+        comma = Span(", " if number < len(spans) else "")
+        if width is not None and sum(len(it.text) for it in (*lines[-1], span)) + 1 > width:
+            lines.append([Span(" " * len(title))])
+        lines[-1] += [span, comma]
+    return [Line(tuple(it)) for it in lines]
 
 
 def _by_status(it: Counts) -> dict[Status, int]:

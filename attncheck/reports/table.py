@@ -48,7 +48,7 @@ class Table:
         self._starred = False
         self._failed: list[str] = []
         self._unavailable: list[str] = []
-        self._verdicts: Counter[Verdict] = Counter()
+        self._verdicts: dict[str, Counter[Verdict]] = {}
         self._flags: Counter[Flag] = Counter()
 
     def lines(self, event: Event) -> list[Line]:
@@ -65,7 +65,8 @@ class Table:
         return []
 
     def _case(self, event: CaseFinished) -> list[Line]:
-        self._verdicts.update(result.verdict for result in event.results)
+        for result in event.results:
+            self._verdicts.setdefault(result.backend, Counter())[result.verdict] += 1
         self._flags.update(flag for result in event.results for flag in result.flags)
         failing = rows.failures(event.results)
         if failing:
@@ -77,7 +78,7 @@ class Table:
             return []
         lines = self._heading(file_of(event.scenario.id))
         for result in shown:
-            lines += self._result(result)
+            lines += self._result(result, suspect=result.reference and rows.alone(result, event.results))
         if self._detail is Detail.VERBOSE:
             lines += paragraph(describe.scenario(event.scenario), self._layout.width, DETAIL_INDENT)
         return lines
@@ -90,13 +91,16 @@ class Table:
         heading = self._layout.heading(file)
         return [heading] if first and self._detail is not Detail.VERBOSE else [BLANK, heading]
 
-    def _result(self, result: Result) -> list[Line]:
+    def _result(self, result: Result, *, suspect: bool) -> list[Line]:
         self._starred |= result.auto
         note = "reference refused" if rows.refused(result) else ""
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
             lines.append(line(DETAIL_INDENT + note, "caution"))
         for text in _explanation(result):
+            lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
+        if suspect:
+            text = "the reference is suspect: every candidate agrees with the oracle"
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
         lines += [line(f"{DETAIL_INDENT}| {text}") for text in result.stderr.rstrip().splitlines()[-STDERR_LINES:]]
         return lines
@@ -105,9 +109,9 @@ class Table:
         lines = [BLANK] if self._file is not None else []
         lines += summary.reproduce(self._command(case) for case in self._failed)
         if self._detail is not Detail.QUIET:
-            lines += summary.counts(self._verdicts, self._flags)
+            lines += summary.counts(self._verdicts, self._flags, self._layout.width)
             if self._starred:
-                lines.append(line(f"{describe.AUTO_MARK} chosen by --kernel auto; the other kernel ran too, and the two must agree"))
+                lines.append(line(f"{describe.AUTO_MARK} {describe.AUTO_MEANING}"))
         lines += [line(f"backend {name} could not start: none of its results are here") for name in self._unavailable]
         return [*lines, summary.summary(event)]
 

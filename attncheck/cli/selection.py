@@ -1,0 +1,99 @@
+"""Which cases a call means: paths, case ids, cases without a file, and what is changed in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attncheck.cli.addresses import Addresses, is_id
+from attncheck.cli.configuration import Configuration
+from attncheck.cli.messages import Stop
+from attncheck.reports.numbers import plural
+from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
+from attncheck.vocabulary import ExitCode
+
+LISTED = 10
+"""How many ids are listed where one was to be named."""
+
+
+def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scenario]:
+    """The cases that the arguments and options in `given` name, in their order, as `--set` and `--seed` change them.
+
+    Raises Stop: exit code 2 with every mistake of every file and option, 5 when nothing is left.
+    """
+    base = found.base if found is not None else Path.cwd()
+    limit = given["memory_limit"]
+    try:
+        cases, unmatched = _named(base, given)
+        _refuse_unmatched(unmatched, cases)
+        kept = select(cases, keyword=given["keyword"] or "", tags=given["tags"])
+        changed = [_changed(case, given, limit) for case in kept]
+    except ScenarioErrors as wrong:
+        mistakes = plural(len(wrong.diagnostics), "mistake")
+        raise Stop(f"{mistakes}; nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
+    if not changed:
+        raise Stop(_nothing_left(given, len(cases)), ExitCode.NOTHING)
+    return changed
+
+
+def single(found: Configuration | None, given: Mapping[str, Any]) -> Scenario:
+    """The one case that the call names. Raises Stop, with exit code 2 where it names several."""
+    cases = selected(found, given)
+    if len(cases) > 1:
+        some = "\n".join(f"  {case.id}" for case in cases[:LISTED])
+        more = f"\n  and {len(cases) - LISTED} more" if len(cases) > LISTED else ""
+        raise Stop(f"this names {len(cases)} cases; name one of them:\n{some}{more}", ExitCode.USAGE)
+    return cases[0]
+
+
+def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Scenario], list[str]]:
+    """The cases that paths, ids and `--case` name, each once, and what to say of patterns that match none.
+
+    Without any of these, the shipped cases. Raises ScenarioErrors with the mistakes of all of them together.
+    """
+    addresses = Addresses(base, given["memory_limit"])
+    mistakes: list[Diagnostic] = []
+    cases: dict[str, Scenario] = {}
+    unmatched = []
+    if not given["what"] and not given["cases"]:
+        return list(addresses.shipped()), []
+    for word in given["what"]:
+        try:
+            found = addresses.matching(word) if is_id(word) else addresses.at(word)
+        except ScenarioErrors as wrong:
+            mistakes += wrong.diagnostics
+            continue
+        if not found:
+            unmatched.append(addresses.no_match(word))
+        cases.update((case.id, case) for case in found)
+    for text in given["cases"]:
+        try:
+            case = from_command_line(text, given["memory_limit"])
+        except ScenarioErrors as wrong:
+            mistakes += wrong.diagnostics
+        else:
+            cases[case.id] = case
+    if mistakes:
+        raise ScenarioErrors(dict.fromkeys(mistakes))
+    return list(cases.values()), unmatched
+
+
+def _refuse_unmatched(unmatched: Sequence[str], cases: Sequence[Scenario]) -> None:
+    """A pattern that matches nothing beside others that do would silently run less than was asked for."""
+    if unmatched:
+        code = ExitCode.USAGE if cases else ExitCode.NOTHING
+        raise Stop("\n".join([*unmatched, "nothing was run"]), code)
+
+
+def _changed(case: Scenario, given: Mapping[str, Any], limit: int) -> Scenario:
+    changes = " ".join(given["changes"])
+    if changes:
+        case = override(case, changes, limit)
+    return override(case, f"seed={given['seed']}", limit) if given["seed"] is not None else case
+
+
+def _nothing_left(given: Mapping[str, Any], before: int) -> str:
+    said = [f"-k {given['keyword']!r}"] if given["keyword"] else []
+    said += [f"--tag {tag}" for tag in given["tags"]]
+    return f"{' and '.join(said) or 'the selection'} leaves none of {plural(before, 'case')}; nothing was run"

@@ -1,0 +1,77 @@
+"""One case in words: how it was written, the graph around it, and the attention problem read from that graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+from attncheck.reports import describe
+from attncheck.reports.device import table
+from attncheck.reports.lines import BLANK, Line, line, paragraph
+
+ROWS = 8
+"""How many different visible intervals of one batch entry are told before the middle is left out."""
+
+EMPTY = {"zero": "gives zeros", "mean": "gives the mean of its values"}
+
+
+def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
+    """Everything that `attncheck show` says of a case."""
+    scenario = case.scenario
+    lines = [line(case.id, "heading")]
+    if scenario.about:
+        lines += paragraph(scenario.about, width, "  ")
+    lines += paragraph(describe.scenario(scenario), width, "  ")
+    if scenario.source.line:
+        lines.append(line(f"  written at {scenario.source.file}:{scenario.source.line}"))
+    if scenario.tags:
+        lines.append(line(f"  tags {', '.join(scenario.tags)}"))
+    lines.append(line(f"  digest {case.digest[:16]}"))
+    lines += [BLANK, line("inputs", "heading"), *table(_inputs(case.inputs))]
+    outputs = {output.name: f"{output.dtype} {_shape(output.shape)}" for output in case.outputs}
+    lines += [BLANK, line("outputs", "heading"), *table(outputs)]
+    lines += [BLANK, line("problem", "heading"), *table(_sizes(problem))]
+    return [*lines, BLANK, line("visible keys", "heading"), *_visible(problem, width)]
+
+
+def _inputs(inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, str]:
+    return {name: f"{array.dtype} {_shape(array.shape)}" for name, array in inputs.items()}
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def _sizes(it: Problem) -> dict[str, str]:
+    told = {
+        "operator": it.op,
+        "dtype": it.dtype,
+        "heads": f"{it.heads}, {it.group} to each of {it.kv_heads} kv_heads",
+        "head_dim": f"{it.head_dim}" + (f", values {it.v_head_dim}" if it.v_head_dim != it.head_dim else ""),
+        "rows": f"{it.rows} queries, {it.new_rows} new keys, padding included",
+        "buffers": f"{it.past_capacity} past slots, {it.capacity} present slots",
+        "scale": f"{it.scale:.9g}",
+        "softcap": f"{it.softcap:g}" if it.softcap else "none",
+        "rotary": "none",
+        "empty rows": f"a query that sees no key {EMPTY[it.empty_row]}",
+    }
+    if it.rotary is not None:
+        told["rotary"] = f"{it.rotary.style}, the first {it.rotary.dim} of {it.head_dim} dims"
+    return told
+
+
+def _visible(it: Problem, width: int | None) -> Iterator[Line]:
+    """Each batch entry's lengths, and runs of query rows with the half-open interval of slots that they see."""
+    for entry in range(it.batch):
+        lengths = f"q_len {it.q_len[entry]}, past_len {it.past_len[entry]}, kv_len {it.kv_len[entry]}"
+        yield line(f"  batch {entry}: {lengths}")
+        told = [
+            f"query {row} sees [{low}, {high})" for row, (low, high) in enumerate(it.visible[entry, : it.q_len[entry]])
+        ]
+        if len(told) > ROWS:
+            told = [*told[: ROWS // 2], f"... {len(told) - ROWS} more", *told[-ROWS // 2 :]]
+        yield from paragraph("; ".join(told), width, "    ")

@@ -1,0 +1,161 @@
+"""Constructed runs: real events with every verdict and every flag, for tests of the reports."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+from attncheck.backends.base import Hello
+from attncheck.compare.difference import Difference, Place
+from attncheck.engine.events import (
+    BackendFailed,
+    BackendReady,
+    CaseFinished,
+    Counts,
+    Event,
+    Result,
+    RunFinished,
+    RunStarted,
+)
+from attncheck.scenario.model import Scenario, Source
+from attncheck.vocabulary import Flag, Status, Verdict
+
+PLACE = Place("output", 1, 3, 127, 63)
+
+
+def difference(margin: float = 0.038, role: str = "output", subject: str = "naive", **changes: object) -> Difference:
+    tolerance = 1.1e-6
+    failing = 12 if margin > 1 else 0
+    made = Difference(
+        role=role,
+        subject=subject,
+        against="oracle",
+        max_abs=margin * tolerance,
+        error=margin * tolerance,
+        tolerance=tolerance,
+        margin=margin,
+        place=PLACE,
+        got=0.123456791,
+        expected=0.123456791 - margin * tolerance,
+        compared=4096,
+        failing=failing,
+        nonfinite=0,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def result(case: str, verdict: Verdict = Verdict.PASS, **changes: object) -> Result:
+    status = {Verdict.PASS: Status.PASSED, Verdict.UNSUPPORTED: Status.SKIPPED}.get(verdict, Status.FAILED)
+    made = Result(case, "wgsl", "naive", True, verdict, status)
+    if verdict is Verdict.PASS:
+        made = replace(made, differences=(difference(),), worst=difference())
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def reference(case: str, verdict: Verdict = Verdict.PASS, **changes: object) -> Result:
+    return result(case, verdict, **{"backend": "ort-cpu", "kernel": "", "auto": False, "reference": True, **changes})
+
+
+def scenario(case: str, **changes: object) -> Scenario:
+    made = Scenario(
+        id=case,
+        source=Source(case.partition("::")[0], 7),
+        op="gqa",
+        dtype="float32",
+        batch=2,
+        q_len=(1, 4),
+        past_len=(20, 20),
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
+        window=3,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def finished(*results: Result) -> CaseFinished:
+    return CaseFinished(scenario(results[0].case), results)
+
+
+MISMATCH = difference(
+    281.8, got=-0.123456791, expected=-0.123146811, place=Place("output", 1, 3, 127, 63), subject="online"
+)
+NONFINITE = difference(
+    math.inf,
+    role="present_value",
+    max_abs=math.inf,
+    error=math.inf,
+    got=math.nan,
+    expected=0.25,
+    failing=64,
+    nonfinite=64,
+    place=Place("present_value", 0, 1, 21, 0),
+)
+
+
+def every_verdict() -> list[Event]:
+    """One case for each verdict, flag and status."""
+    prefill, window = "scenarios/prefill.yaml::", "scenarios/window.yaml::"
+    long = window + "window-edges-with-a-long-name:op=mha,head_dim=128,window=22"
+    cases = [
+        finished(result(prefill + "plain:op=gqa"), reference(prefill + "plain:op=gqa")),
+        finished(
+            result(prefill + "odd-head:head_dim=20", flags=(Flag.REFERENCE_REFUSED,)),
+            reference(prefill + "odd-head:head_dim=20", Verdict.UNSUPPORTED, message="head_dim % 8 must be 0"),
+        ),
+        finished(
+            result(prefill + "exact"),
+            reference(prefill + "exact", Verdict.MISMATCH, worst=MISMATCH, differences=(MISMATCH,)),
+        ),
+        finished(
+            result(
+                long,
+                Verdict.MISMATCH,
+                kernel="online",
+                worst=MISMATCH,
+                differences=(difference(), MISMATCH, difference(3.0, "present_key", "online")),
+            ),
+            reference(long),
+        ),
+        finished(result(window + "holes", Verdict.NONFINITE, worst=NONFINITE, differences=(NONFINITE,))),
+        finished(
+            result(window + "overrun", Verdict.OOB_WRITE, message="present_key: 3 bytes of its guard zone changed")
+        ),
+        finished(result(window + "elsewhere", Verdict.FALLBACK, message="asked for WebGPU, the CPU provider ran")),
+        finished(
+            result(
+                window + "dead",
+                Verdict.CRASH,
+                message="the backend's process was ended by SIGSEGV",
+                stderr="loading\nassertion failed: lanes <= 32\n",
+            )
+        ),
+        finished(result(window + "slow", Verdict.TIMEOUT, message="no answer within the time limit of 60 s")),
+        finished(result(window + "large", Verdict.OUT_OF_MEMORY, message="a buffer of 3 GiB could not be made")),
+        finished(result(window + "gone", Verdict.DEVICE_LOST, message="the device was lost: unknown reason")),
+        finished(result(window + "short", Verdict.MALFORMED, message="output: shape (2, 4) instead of (2, 4, 64)")),
+        finished(
+            result(window + "broken", Verdict.ERROR, message="naive.wgsl:12:5: no definition in scope for `hedas`")
+        ),
+        finished(result(window + "half", Verdict.UNSUPPORTED, message="the adapter has no f16")),
+        finished(result(window + "known", Verdict.MISMATCH, status=Status.XFAILED, worst=MISMATCH)),
+        finished(result(window + "mended", status=Status.XPASSED)),
+        finished(result(window + "loose", flags=(Flag.VACUOUS, Flag.FLAKY, Flag.NOT_BITWISE, Flag.DISPUTED))),
+    ]
+    return run_of(cases)
+
+
+def run_of(cases: list[CaseFinished], *, interrupted: bool = False, unavailable: bool = False) -> list[Event]:
+    order = (Status.FAILED, Status.XPASSED, Status.XFAILED, Status.PASSED, Status.SKIPPED)
+    worst = Counter(next(s for s in order if s in {r.status for r in case.results}) for case in cases)
+    counts = Counts(**{status.value: worst[status] for status in order})
+    hello = Hello({"wgpu": "0.32.0"}, {"adapter": "llvmpipe (LLVM 19.1.7, 256 bits)", "driver": "Mesa 25.0.7"})
+    first: list[Event] = [
+        RunStarted(len(cases), ("wgsl", "ort-cpu"), "ort-cpu"),
+        BackendReady("wgsl", hello),
+        BackendFailed("ort-cpu", "ONNX Runtime is not installed: pip install onnxruntime")
+        if unavailable
+        else BackendReady("ort-cpu", Hello({"onnxruntime": "1.32.0"})),
+    ]
+    return [*first, *cases, RunFinished(counts, 9.4, interrupted)]
