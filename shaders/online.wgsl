@@ -77,6 +77,15 @@ fn log2_score(product: f32) -> f32 {
     return accurate_tanh(product * (params.scale / params.softcap)) * (params.softcap * LOG2E);
 }
 
+// Slots of [start, start + KEYS) that a tile row sees, as [x, y); empty where y <= x.
+fn seen_slots(tile_row: u32, start: u32) -> vec2<u32> {
+    return vec2<u32>(max(start, row_visible[tile_row].lo), min(start + KEYS, row_visible[tile_row].hi));
+}
+
+fn query_head(kv_head: u32, packed: u32) -> u32 {
+    return kv_head * params.head_group + packed / params.rows;
+}
+
 // The scores of all pairs of a tile row and a key of [start, start + KEYS) that the row sees, into `weights`.
 fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
     for (var pair = lane; pair < ROWS * KEYS; pair += LANES) {
@@ -91,7 +100,7 @@ fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
             continue;
         }
         let packed = first + tile_row;
-        let head = kv_head * params.head_group + packed / params.rows;
+        let head = query_head(kv_head, packed);
         let row = packed % params.rows;
         let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
         let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row;
@@ -105,16 +114,15 @@ fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
 
 // One row's step of the online softmax: the scores in `weights` become weights relative to the new running maximum.
 fn advance_row(tile_row: u32, start: u32) {
-    let from_slot = max(start, row_visible[tile_row].lo);
-    let to_slot = min(start + KEYS, row_visible[tile_row].hi);
+    let seen = seen_slots(tile_row, start);
     let base = tile_row * KEYS;
     let old_max = running_max[tile_row];
     var new_max = old_max;
-    for (var slot = from_slot; slot < to_slot; slot++) {
+    for (var slot = seen.x; slot < seen.y; slot++) {
         new_max = max(new_max, weights[base + slot - start]);
     }
     var sum = 0.0;
-    for (var slot = from_slot; slot < to_slot; slot++) {
+    for (var slot = seen.x; slot < seen.y; slot++) {
         let weight = exp2(weights[base + slot - start] - new_max);
         weights[base + slot - start] = weight;
         sum += weight;
@@ -130,11 +138,10 @@ fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
     for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
         let tile_row = element / params.v_head_dim;
         let dim = element % params.v_head_dim;
-        let from_slot = max(start, row_visible[tile_row].lo);
-        let to_slot = min(start + KEYS, row_visible[tile_row].hi);
+        let seen = seen_slots(tile_row, start);
         let value_base = batch * params.value_batch + kv_head * params.value_head + dim;
         var sum = 0.0;
-        for (var slot = from_slot; slot < to_slot; slot++) {
+        for (var slot = seen.x; slot < seen.y; slot++) {
             sum += weights[tile_row * KEYS + slot - start] * f32(value[value_base + slot * params.value_row]);
         }
         sums[element] = sums[element] * rescale[tile_row] + sum;
@@ -195,7 +202,7 @@ fn main(
     for (var element = lane; element < count * params.v_head_dim; element += LANES) {
         let tile_row = element / params.v_head_dim;
         let packed = first + tile_row;
-        let head = kv_head * params.head_group + packed / params.rows;
+        let head = query_head(kv_head, packed);
         let row = packed % params.rows;
         let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
         var result = 0.0;

@@ -1,0 +1,106 @@
+"""The WebGPU worker's runtime in the tests' own process, and cases computed on it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attncheck
+from attncheck import shipped
+from attncheck.backends.base import Hello
+from attncheck.backends.wgsl import limits
+from attncheck.compare import judge
+from attncheck.compare.difference import Difference
+from attncheck.graph import read, write
+from attncheck.kernels import planner
+from attncheck.kernels.draft import Limits
+from attncheck.kernels.plan import Plan
+from attncheck.oracle.attention import answer
+from attncheck.problem import Arrays, Problem
+from attncheck.scenario.model import Scenario
+from attncheck.tensors.dtypes import dtype
+
+KERNELS = ("naive", "online")
+
+
+def worker_module(name: str) -> Any:
+    """A module of worker/, whose modules import each other by plain name."""
+    folder = str(Path(attncheck.__file__).parent / "worker")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(name)
+
+
+@cache
+def runtime() -> Any:
+    """One device for all tests: pipelines are compiled once."""
+    return worker_module("webgpu").start({"adapter": None})
+
+
+def hello() -> Hello:
+    """What that device says of itself."""
+    return Hello(runtime().hello["versions"], runtime().hello["device"])
+
+
+@dataclass(frozen=True)
+class Work:
+    """A problem with its inputs, and what the outputs must look like."""
+
+    problem: Problem
+    inputs: Arrays
+    outputs: tuple[dict[str, Any], ...]
+
+    def with_problem(self, **changes: Any) -> Work:
+        """The same inputs under another problem."""
+        return replace(self, problem=replace(self.problem, **changes))
+
+
+def work(scenario: Scenario) -> Work:
+    """A scenario as every backend gets it."""
+    case = write.build(scenario)
+    return Work(read.problem(case.model, case.inputs), case.inputs, tuple(asdict(output) for output in case.outputs))
+
+
+def plan(given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None) -> Plan:
+    """The plan of `given`, by the device's limits or `within` others."""
+    return planner.plan(given.problem, kernel, within or limits(hello()), shaders or shipped.shaders_dir())
+
+
+def compute(given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None) -> Arrays:
+    """The outputs of `kernel` on the device. Raises the worker's Failure."""
+    payload = {"plan": asdict(plan(given, kernel, shaders, within)), "outputs": given.outputs}
+    outputs, _ = runtime().run(runtime().prepare(payload), given.inputs)
+    found: Arrays = outputs
+    return found
+
+
+def differences(
+    given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None
+) -> tuple[Difference, ...]:
+    """The outputs of `kernel` held against the oracle."""
+    outputs = compute(given, kernel, shaders, within)
+    return judge.differences(given.problem, answer(given.problem, given.inputs), outputs, "f32", kernel)
+
+
+def failing(found: tuple[Difference, ...]) -> list[str]:
+    """A line for each output that is not within its tolerance."""
+    return [
+        f"{each.subject} {each.role}: {each.failing} of {each.compared} fail, worst {each.place}: "
+        f"got {each.got!r}, expected {each.expected!r}, margin {each.margin:.3g}"
+        for each in found
+        if not each.passed
+    ]
+
+
+def has_f16() -> bool:
+    """Whether the device computes float16."""
+    return bool(runtime().hello["device"]["f16"])
+
+
+def itemsize(name: str) -> int:
+    """Bytes of an element of an ONNX dtype."""
+    return int(dtype(name).storage.itemsize)
