@@ -1,20 +1,33 @@
-"""ONNX Runtime as a worker's runtime: one session a prepared model, with its profiler as evidence of what ran."""
+"""ONNX Runtime as a worker's runtime: one session a prepared model, with its profiler as evidence of what ran.
+
+Any execution provider is served: built into the package, or a plugin package that is registered first. Falling back to the
+CPU provider is switched off for every other one, in ONNX Runtime and in its Python layer, and told as what it is.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import json
 import os
 import tempfile
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import onnxruntime as ort
 from failure import Failure
 
+CPU = "CPUExecutionProvider"
+REGISTRATION = "attncheck"
 
-def start(options: Dict[str, Any]) -> "Runtime":
-    """options: {"provider": an execution provider's name}."""
-    return Runtime(options["provider"])
+
+def start(options: Dict[str, Any]) -> Runtime:
+    """Start on one execution provider.
+
+    options: "provider", its name; "plugin", the Python module of a plugin package that brings it when the build has it not,
+    or None; "provider_options", strings by name. Raises Failure("error") when there is no such provider.
+    """
+    return Runtime(options["provider"], options.get("plugin"), options.get("provider_options") or {})
 
 
 class Prepared:
@@ -28,39 +41,45 @@ class Prepared:
 class Runtime:
     """Runs ONNX models on one execution provider."""
 
-    def __init__(self, provider: str) -> None:
-        if provider not in ort.get_available_providers():
-            raise Failure(
-                "error",
-                "this build of ONNX Runtime %s has no %s; it has %s"
-                % (ort.__version__, provider, ", ".join(ort.get_available_providers())),
-            )
+    def __init__(self, provider: str, plugin: Optional[str], provider_options: Dict[str, str]) -> None:
         self.provider = provider
+        self.provider_options = provider_options
+        self.devices: List[Any] = []
+        # A GPU provider gives its device up with its last session, and the next one would open it anew: hold the first.
+        self.held: Optional[ort.InferenceSession] = None
+        versions = {"onnxruntime": ort.__version__, "numpy": np.__version__}
+        if provider not in ort.get_available_providers():
+            self.devices = _plugin_devices(provider, plugin)
+            versions[str(plugin)] = importlib.metadata.version(str(plugin))
         self.profiles = tempfile.TemporaryDirectory(prefix="attncheck-")
         self.hello = {
-            "versions": {"onnxruntime": ort.__version__, "numpy": np.__version__},
-            "device": {"provider": provider, "providers": ort.get_available_providers()},
+            "versions": versions,
+            "device": {"provider": provider, "providers": ort.get_available_providers(), "plugin": bool(self.devices)},
         }
 
     def prepare(self, payload: Dict[str, Any]) -> Prepared:
-        """payload: {"model": bytes}. Raises Failure("error") when ONNX Runtime refuses the model."""
-        options = ort.SessionOptions()
-        options.enable_profiling = True
-        options.profile_file_prefix = os.path.join(self.profiles.name, "run")
-        # Spinning threads would take a core from the other backends, which run at the same time.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        """payload: {"model": bytes}. Raises Failure: "error" when ONNX Runtime refuses the model, "fallback" when its Python
+        layer would go on without the provider."""
         try:
-            return Prepared(ort.InferenceSession(payload["model"], options, providers=[self.provider]))
-        except Exception as error:  # ONNX Runtime's exceptions share no base class of their own
+            session = self._session(payload["model"])
+        except RuntimeError as error:
+            # ONNX Runtime's own errors are no RuntimeErrors: this is the provider failing to start, which the Python
+            # layer answers by a banner on stdout and a session on CPU, unless it is told not to.
+            if self.provider == CPU:
+                raise Failure("error", _sentence(error)) from error
+            raise Failure("fallback", "ONNX Runtime would run this on CPU: " + _sentence(error)) from error
+        except Exception as error:  # noqa: BLE001  ONNX Runtime's exceptions share no base class of their own
             raise Failure("error", _sentence(error)) from error
+        if self.provider != CPU and self.held is None:
+            self.held = session
+        return Prepared(session)
 
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
         """One run: outputs by the graph's names, and the evidence of the session's first run."""
         names = [output.name for output in prepared.session.get_outputs()]
         try:
             values = prepared.session.run(names, inputs)
-        except Exception as error:  # as above
+        except Exception as error:  # noqa: BLE001  as above
             raise Failure("error", _sentence(error)) from error
         if not prepared.evidence:
             prepared.evidence = _evidence(prepared.session.end_profiling())
@@ -70,19 +89,59 @@ class Runtime:
         """Let the session go."""
         del prepared.session
 
+    def _session(self, model: bytes) -> ort.InferenceSession:
+        options = ort.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(self.profiles.name, "run")
+        # Spinning threads would take a core from the other backends, which run at the same time.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        if self.provider != CPU:
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        if self.devices:
+            options.add_provider_for_devices(self.devices, self.provider_options)
+            return ort.InferenceSession(model, options)
+        providers = [(self.provider, self.provider_options)]
+        return ort.InferenceSession(model, options, providers=providers, enable_fallback=0)
+
+
+def _plugin_devices(provider: str, plugin: Optional[str]) -> List[Any]:
+    """Register the plugin package's library and take the first device that it offers."""
+    there = "this build of ONNX Runtime %s has no %s; it has %s" % (
+        ort.__version__,
+        provider,
+        ", ".join(ort.get_available_providers()),
+    )
+    if plugin is None:
+        raise Failure("error", there)
+    try:
+        module = importlib.import_module(plugin)
+    except ImportError as error:
+        package = plugin.replace("_", "-")
+        raise Failure("error", "%s, and the plugin package %s is not installed" % (there, package)) from error
+    try:
+        ort.register_execution_provider_library(REGISTRATION, module.get_library_path())
+    except Exception as error:  # noqa: BLE001  as above
+        raise Failure("error", "the plugin %s could not be loaded: %s" % (plugin, _sentence(error))) from error
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == provider]
+    if not devices:
+        raise Failure("error", "the plugin %s finds no device for %s here" % (plugin, provider))
+    return devices[:1]
+
 
 def _evidence(profile: str) -> Dict[str, Any]:
-    """Which providers and kernels the profiler saw. Every kernel event names both."""
+    """Which providers and kernels the profiler saw: node events name both, API events the GPU programs below them."""
     with open(profile, encoding="utf-8") as file:
         events = json.load(file)
     os.unlink(profile)
-    ran = [event["args"] for event in events if event.get("cat") == "Node" and "provider" in event.get("args", {})]
+    nodes = [event["args"] for event in events if event.get("cat") == "Node" and "provider" in event.get("args", {})]
+    programs = [event["name"].strip("&").replace("&", "/") for event in events if event.get("cat") == "Api"]
     return {
-        "provider": "+".join(sorted({args["provider"] for args in ran})),
-        "kernels": sorted({args["op_name"] for args in ran}),
+        "provider": "+".join(sorted({args["provider"] for args in nodes})),
+        "kernels": sorted({args["op_name"] for args in nodes}) + sorted(set(programs)),
     }
 
 
 def _sentence(error: Exception) -> str:
-    """ONNX Runtime's message without its code prefix and node path."""
-    return " ".join(str(error).split())
+    """ONNX Runtime's message on one line, without the C++ function and condition in front of it."""
+    return " ".join(str(error).split()).rpartition(" was false. ")[2]
