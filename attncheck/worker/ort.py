@@ -1,7 +1,8 @@
 """ONNX Runtime as a worker's runtime: one session a prepared model, with its profiler as evidence of what ran.
 
-Any execution provider is served: built into the package, or a plugin package that is registered first. Falling back to the
-CPU provider is switched off for every other one, in ONNX Runtime and in its Python layer, and told as what it is.
+Any execution provider is served: built into the package, or from a plugin package that is registered first. Falling
+back to the CPU provider is switched off for every other one, in ONNX Runtime and in its Python layer, and told as what
+it is.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ REGISTRATION = "attncheck"
 def start(options: Dict[str, Any]) -> Runtime:
     """Start on one execution provider.
 
-    options: "provider", its name; "plugin", the Python module of a plugin package that brings it when the build has it not,
-    or None; "provider_options", strings by name. Raises Failure("error") when there is no such provider.
+    options: "provider", its name; "plugin", the Python module of a plugin package that brings it when the build has it
+    not, or None; "provider_options", strings by name. Raises Failure("error") when there is no such provider.
     """
     return Runtime(options["provider"], options.get("plugin"), options.get("provider_options") or {})
 
@@ -58,8 +59,11 @@ class Runtime:
         }
 
     def prepare(self, payload: Dict[str, Any]) -> Prepared:
-        """payload: {"model": bytes}. Raises Failure: "error" when ONNX Runtime refuses the model, "fallback" when its Python
-        layer would go on without the provider."""
+        """Open a session on payload["model"], bytes.
+
+        Raises Failure: "error" when ONNX Runtime refuses the model, "fallback" when its Python layer would go on
+        without the provider.
+        """
         try:
             session = self._session(payload["model"])
         except RuntimeError as error:
@@ -68,7 +72,7 @@ class Runtime:
             if self.provider == CPU:
                 raise Failure("error", _sentence(error)) from error
             raise Failure("fallback", "ONNX Runtime would run this on CPU: " + _sentence(error)) from error
-        except Exception as error:  # noqa: BLE001  ONNX Runtime's exceptions share no base class of their own
+        except Exception as error:  # ONNX Runtime's exceptions share no base class of their own
             raise Failure("error", _sentence(error)) from error
         if self.provider != CPU and self.held is None:
             self.held = session
@@ -79,7 +83,7 @@ class Runtime:
         names = [output.name for output in prepared.session.get_outputs()]
         try:
             values = prepared.session.run(names, inputs)
-        except Exception as error:  # noqa: BLE001  as above
+        except Exception as error:
             raise Failure("error", _sentence(error)) from error
         if not prepared.evidence:
             prepared.evidence = _evidence(prepared.session.end_profiling())
@@ -121,7 +125,7 @@ def _plugin_devices(provider: str, plugin: Optional[str]) -> List[Any]:
         raise Failure("error", "%s, and the plugin package %s is not installed" % (there, package)) from error
     try:
         ort.register_execution_provider_library(REGISTRATION, module.get_library_path())
-    except Exception as error:  # noqa: BLE001  as above
+    except Exception as error:
         raise Failure("error", "the plugin %s could not be loaded: %s" % (plugin, _sentence(error))) from error
     devices = [device for device in ort.get_ep_devices() if device.ep_name == provider]
     if not devices:
