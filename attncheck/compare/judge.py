@@ -1,11 +1,11 @@
 """The judge: results against the oracle, or against each other, element by element within a derived tolerance.
 
     tolerance = CONSTANT[compute] * u_compute * Answer.compute + STORAGE * u_storage * Answer.storage
-                + the dtype's smallest subnormal
+                + the dtype's smallest normal number
 
 with u_compute the unit roundoff of the backend's arithmetic and u_storage that of the output's dtype. Where the
-operator only copies, both bounds are 0 and the result must be exact. `docs/decisions/tolerance.md` tells how the
-constants were measured.
+operator only copies, both bounds are 0 and the result must be exact. The last term allows for a GPU that flushes
+subnormal results to 0, as WGSL lets it. `docs/decisions/tolerance.md` tells how the constants were measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attncheck.vocabulary import Verdict
 Compute = Literal["f32", "native"]
 Float = NDArray[np.float64]
 
-CONSTANT: dict[Compute, float] = {"f32": 16.0, "native": 10.0}
+CONSTANT: dict[Compute, float] = {"f32": 16.0, "native": 12.0}
 """How far an implementation may exceed the first-order bound: measured, with headroom (docs/decisions/tolerance.md)."""
 
 STORAGE = 2.0
@@ -120,7 +120,7 @@ def _tolerance(answer: Answer, storage: DType, compute: Compute, override: Toler
         return np.full(answer.values.shape, override.max_abs)
     roundoff = dtype("float32").roundoff if compute == "f32" else storage.roundoff
     bound = CONSTANT[compute] * roundoff * answer.compute + STORAGE * storage.roundoff * answer.storage
-    return bound + np.where(bound > 0.0, storage.smallest_subnormal, 0.0)
+    return bound + np.where(bound > 0.0, storage.smallest_normal, 0.0)
 
 
 def _difference(

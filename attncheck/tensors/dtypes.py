@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 class DType:
     """A floating-point format.
 
-    storage             NumPy dtype of its arrays; bfloat16, which NumPy lacks, travels as its bits in uint16
-    roundoff            unit roundoff u: rounding to nearest moves a normal number x by at most u * |x|
-    smallest_subnormal  distance between neighbours around 0; rounding moves a subnormal by at most half of it
+    storage          NumPy dtype of its arrays; bfloat16, which NumPy lacks, travels as its bits in uint16
+    roundoff         unit roundoff u: rounding to nearest moves a normal number x by at most u * |x|
+    smallest_normal  below it numbers are subnormal: spaced evenly, and on many GPUs flushed to 0
     """
 
     name: str
     storage: np.dtype[np.generic]
     roundoff: float
-    smallest_subnormal: float
+    smallest_normal: float
 
 
 _KNOWN = {
     dtype.name: dtype
     for dtype in (
-        DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-149),
-        DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-24),
-        DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-133),
+        DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-126),
+        DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-14),
+        DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-126),
     )
 }
 
@@ -49,10 +49,11 @@ def narrow(values: NDArray[np.float64], name: str) -> NDArray[np.generic]:
 
 
 def widen(stored: NDArray[np.generic], name: str) -> NDArray[np.float64]:
-    """The exact float64 values of an array in the dtype's storage form, same shape."""
-    if name == "bfloat16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return stored.astype(np.float64)
+    """The exact float64 values of an array in the dtype's storage form, same shape; any NaN stays NaN."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN, as garbage in a GPU buffer may be, is no reason to warn
+        if name == "bfloat16":
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        return stored.astype(np.float64)
 
 
 def _bfloat16_bits(values: NDArray[np.float64]) -> NDArray[np.generic]:

@@ -25,14 +25,3 @@ def blank_unread(values: NDArray[np.float64], read: NDArray[np.bool_]) -> NDArra
 def overwrite_hidden(values: NDArray[np.float64], seen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """A copy of V [batch, kv_heads, rows, dim] with 1e4 in the rows that no query sees, by seen [batch, rows]."""
     return np.where(seen[:, None, :, None], values, HIDDEN_VALUE)
-
-
-def seen_slots(visible: NDArray[np.int32], q_len: tuple[int, ...], slots: int) -> NDArray[np.bool_]:
-    """Which slots any query sees: bool [batch, slots], from visible intervals [batch, rows, 2] of rows < q_len."""
-    seen = np.zeros((visible.shape[0], slots + 1), dtype=np.int64)
-    row_counts = np.arange(visible.shape[1])[None, :] < np.asarray(q_len)[:, None]
-    row_counts &= visible[..., 0] < visible[..., 1]
-    member, row = np.nonzero(row_counts)
-    np.add.at(seen, (member, np.clip(visible[member, row, 0], 0, slots)), 1)
-    np.add.at(seen, (member, np.clip(visible[member, row, 1], 0, slots)), -1)
-    return np.cumsum(seen, axis=1)[:, :slots] > 0
