@@ -20,6 +20,8 @@ class Result:
     differences  every output of every kernel against the oracle, and the kernels against each other
     worst        the difference with the largest margin, None when nothing could be compared
     message      for verdicts without numbers: what happened, in a sentence
+    diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
+    attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate, in words
     reference    whether this backend is the reference
     """
 
@@ -33,6 +35,8 @@ class Result:
     differences: tuple[Difference, ...] = ()
     worst: Difference | None = None
     message: str = ""
+    diagnosis: str = ""
+    attribution: str = ""
     stderr: str = ""
     reference: bool = False
     seconds: float = 0.0
