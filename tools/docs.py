@@ -1,15 +1,20 @@
 """Write the generated parts of docs/ anew; with --check only say which are stale (exit 1).
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`; the rest is written by hand.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`; the rest is written by hand. A few
+files are generated as a whole.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
+from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
+from attncheck.scenario.model import DataKind
+from attncheck.tensors.data import purpose
 from attncheck.vocabulary import PRECEDENCE, ExitCode
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -23,10 +28,23 @@ def exit_codes() -> str:
     return f"{header}\n{rows}\n\nWhere kinds mix, the first that applies of these is given: {order}."
 
 
+def data_kinds() -> str:
+    """The table of data kinds, with what each is there to expose."""
+    rows = "\n".join(f"| `{kind}` | {purpose(kind)} |" for kind in get_args(DataKind))
+    return f"| data | values, and the faults that they expose |\n| --- | --- |\n{rows}"
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
+    ("scenarios.md", "axes"): axes_table,
+    ("scenarios.md", "keys"): keys_table,
+    ("scenarios.md", "data"): data_kinds,
+    ("scenarios.md", "mistakes"): mistakes_table,
 }
 """(page, name of the part) -> what writes it."""
+
+WHOLE: dict[str, Callable[[], str]] = {"scenario.schema.json": schema_text}
+"""File that is generated from its first to its last line -> what writes it."""
 
 
 def with_part(page: str, name: str, text: str) -> str:
@@ -40,17 +58,25 @@ def with_part(page: str, name: str, text: str) -> str:
     return replaced
 
 
+def fresh() -> Iterator[tuple[Path, str]]:
+    """Every page or file that is generated, in whole or in part, and what it must hold."""
+    for file_name, write in WHOLE.items():
+        yield DOCS / file_name, write()
+    for file_name in dict.fromkeys(page for page, _ in PARTS):
+        text = (DOCS / file_name).read_text(encoding="utf-8")
+        for name in (part for page, part in PARTS if page == file_name):
+            text = with_part(text, name, PARTS[file_name, name]())
+        yield DOCS / file_name, text
+
+
 def main(arguments: list[str]) -> int:
-    """Write, or check, every part."""
+    """Write, or check, everything that is generated."""
     stale = []
-    for (file_name, name), write in PARTS.items():
-        path = DOCS / file_name
-        before = path.read_text(encoding="utf-8")
-        after = with_part(before, name, write())
-        if after != before:
-            stale.append(f"docs/{file_name}")
+    for path, text in fresh():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(f"docs/{path.name}")
             if "--check" not in arguments:
-                path.write_text(after, encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
     for page in stale:
         print(f"{page}: " + ("stale, run `make docs`" if "--check" in arguments else "written"))
     return 1 if stale and "--check" in arguments else 0

@@ -182,7 +182,7 @@ AXES: dict[str, Axis] = {
             "rows",
             otherwise="the largest past_len + q_len",
         ),
-        Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs, see below", default="normal"),
+        Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         Axis("seed", Integer(0, 2**32 - 1), "seed of the inputs", default=0),
         Axis(
             "kernel",

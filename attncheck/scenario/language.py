@@ -52,7 +52,7 @@ def _annotation(values: Values) -> Any:
             return Annotated[Annotated[one, Tag("one")] | Annotated[many, Tag("list")], Discriminator(_kind)]
 
 
-def _field(meaning: str, default: int | float | bool | str | None = None) -> Any:
+def _field(meaning: str, default: float | bool | str | None = None) -> Any:
     extra: JsonDict = {} if default is None else {"default": default}
     return Field(default_factory=lambda: None, description=meaning, json_schema_extra=extra)
 
@@ -75,7 +75,10 @@ _sweeps = {
     for name, axis in AXES.items()
 }
 Matrix = create_model(  # type: ignore[call-overload]
-    "Matrix", __config__=_STRICT, **_sweeps, exclude=(list[Assignments], _field(KEYS["exclude"].meaning))
+    "Matrix",
+    __config__=ConfigDict(**_STRICT, json_schema_extra={"minProperties": 1}),
+    **_sweeps,
+    exclude=(list[Assignments], _field(KEYS["exclude"].meaning)),
 )
 
 
