@@ -2,13 +2,14 @@
 // prelude    elem: type of values and output
 // bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 weights [block, span] f32
 //            3 value [batch, kv_heads, capacity, v_head_dim] by strides  4 output [batch, heads, rows, v_head_dim] by strides
-// workgroup  64 invocations, one an element of the output; grid ceil(total / 64), folded over x, y, z
-// order      block row r is row first_row + r of [batch, heads, rows], flattened; total is block * v_head_dim
-// numerics   f32 sums by chunks of CHUNK keys, which also keeps every loop below the 65,535 rounds that llvmpipe runs;
-//            keys that a row does not see are not read; a row that sees none gives 0
+// workgroup  64 invocations, DIMS output dims of one block row by PARTS interleaved parts of its keys;
+//            grid (block * ceil(v_head_dim / DIMS)), folded over x, y, z
+// order      block row r is row first_row + r of [batch, heads, rows], flattened
+// numerics   f32 sums, one a part, added in order; keys that a row does not see are not read; a row that sees none
+//            gives 0; parts keep loops short: llvmpipe silently ends an invocation's loops after 65,535 rounds
 
 struct Params {
-    total: u32,
+    block: u32,
     first_row: u32,
     span: u32,
     heads: u32,
@@ -29,7 +30,8 @@ struct Visible {
     even: u32,
 }
 
-const CHUNK = 256u;
+const DIMS = 8u;
+const PARTS = 8u;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> visible: array<Visible>;
@@ -37,32 +39,43 @@ const CHUNK = 256u;
 @group(0) @binding(3) var<storage, read> value: array<elem>;
 @group(0) @binding(4) var<storage, read_write> output: array<elem>;
 
+var<workgroup> part_sums: array<f32, DIMS * PARTS>;
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let element = (group.x + (group.y + group.z * groups.y) * groups.x) * 64u + lane;
-    if (element >= params.total) {
+    let index = group.x + (group.y + group.z * groups.y) * groups.x;
+    let dim_groups = (params.v_head_dim + DIMS - 1u) / DIMS;
+    let block_row = index / dim_groups;
+    if (block_row >= params.block) {
         return;
     }
-    let dim = element % params.v_head_dim;
-    let block_row = element / params.v_head_dim;
     let flat_row = params.first_row + block_row;
     let row = flat_row % params.rows;
     let head = flat_row / params.rows % params.heads;
     let batch = flat_row / params.rows / params.heads;
     let seen = visible[batch * params.rows + row];
+    let dim = index % dim_groups * DIMS + lane % DIMS;
     let weight_base = block_row * params.span;
     let value_base = batch * params.value_batch + head / params.head_group * params.value_head + dim;
+
     var sum = 0.0;
-    for (var chunk = seen.lo; chunk < seen.hi; chunk += CHUNK) {
-        var chunk_sum = 0.0;
-        for (var slot = chunk; slot < min(chunk + CHUNK, seen.hi); slot++) {
-            chunk_sum += weights[weight_base + slot] * f32(value[value_base + slot * params.value_row]);
+    if (dim < params.v_head_dim) {
+        for (var slot = seen.lo + lane / DIMS; slot < seen.hi; slot += PARTS) {
+            sum += weights[weight_base + slot] * f32(value[value_base + slot * params.value_row]);
         }
-        sum += chunk_sum;
+    }
+    part_sums[lane] = sum;
+    workgroupBarrier();
+    if (lane >= DIMS || dim >= params.v_head_dim) {
+        return;
+    }
+    sum = 0.0;
+    for (var part = 0u; part < PARTS; part++) {
+        sum += part_sums[part * DIMS + lane];
     }
     let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
     output[output_base + dim] = elem(sum);

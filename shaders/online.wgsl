@@ -2,10 +2,14 @@
 // prelude    elem: type of keys, values and output
 // bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 query [batch, heads, rows, head_dim] f32 by strides
 //            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
-//            5 output [batch, heads, rows, v_head_dim] by strides
-// workgroup  64 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
+//            5 state [tiles, ROWS, 2 + v_head_dim] f32: running maximum, running sum, sums of one dispatch for the next
+//            6 output [batch, heads, rows, v_head_dim] by strides
+// workgroup  256 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
 // order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
 //            that the query heads that share keys share a tile
+// sections   a dispatch goes over the slots [first_slot, end_slot); several in a row cover many keys, because llvmpipe
+//            silently ends an invocation's loops after 65,535 rounds, counted over all of its loops together. The first
+//            (`resume` 0) starts fresh, the others take up the state, the last (`finish` not 0) writes the output
 // memory     9.6 KiB of workgroup memory; v_head_dim at most 256
 // numerics   f32 sums; scores in log2 units (scale, then softcap, then times log2 e); keys that a row does not see are
 //            not read; a row with `even` set scores 0 everywhere, so that all its keys weigh the same; one that sees
@@ -13,6 +17,10 @@
 
 struct Params {
     tiles: u32,
+    first_slot: u32,
+    end_slot: u32,
+    resume: u32,
+    finish: u32,
     kv_heads: u32,
     head_group: u32,
     rows: u32,
@@ -40,7 +48,7 @@ struct Visible {
     even: u32,
 }
 
-const LANES = 64u;
+const LANES = 256u;
 const ROWS = 8u;
 const KEYS = 32u;
 const MAX_DIM = 256u;
@@ -52,7 +60,8 @@ const LOWEST: f32 = -3.0e38;
 @group(0) @binding(2) var<storage, read> query: array<f32>;
 @group(0) @binding(3) var<storage, read> key: array<elem>;
 @group(0) @binding(4) var<storage, read> value: array<elem>;
-@group(0) @binding(5) var<storage, read_write> output: array<elem>;
+@group(0) @binding(5) var<storage, read_write> state: array<f32>;
+@group(0) @binding(6) var<storage, read_write> output: array<elem>;
 
 var<workgroup> row_visible: array<Visible, ROWS>;
 var<workgroup> running_max: array<f32, ROWS>;
@@ -148,7 +157,7 @@ fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
     }
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
@@ -166,8 +175,8 @@ fn main(
     let count = min(ROWS, packed_rows - first);
 
     // Every invocation finds the keys that any row of the tile sees, so that the key loop is uniform control flow.
-    var tile_lo = 0xffffffffu;
-    var tile_hi = 0u;
+    var tile_lo = params.end_slot;
+    var tile_hi = params.first_slot;
     for (var tile_row = 0u; tile_row < count; tile_row++) {
         let seen = visible[batch * params.rows + (first + tile_row) % params.rows];
         if (seen.lo < seen.hi) {
@@ -175,16 +184,30 @@ fn main(
             tile_hi = max(tile_hi, seen.hi);
         }
     }
+    tile_lo = max(tile_lo, params.first_slot);
+    tile_hi = min(tile_hi, params.end_slot);
+
+    let state_row = params.v_head_dim + 2u;
+    let state_base = tile * ROWS * state_row;
     if (lane < ROWS) {
         row_visible[lane] = Visible(0u, 0u, 0u);
         if (lane < count) {
-            row_visible[lane] = visible[batch * params.rows + (first + lane) % params.rows];
+            let seen = visible[batch * params.rows + (first + lane) % params.rows];
+            row_visible[lane] = Visible(seen.lo, min(seen.hi, params.end_slot), seen.even);
         }
         running_max[lane] = LOWEST;
         running_sum[lane] = 0.0;
+        if (params.resume != 0u) {
+            running_max[lane] = state[state_base + lane * state_row];
+            running_sum[lane] = state[state_base + lane * state_row + 1u];
+        }
     }
     for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
         sums[element] = 0.0;
+        if (params.resume != 0u) {
+            let place = element / params.v_head_dim * state_row + element % params.v_head_dim;
+            sums[element] = state[state_base + place + 2u];
+        }
     }
     workgroupBarrier();
 
@@ -199,14 +222,26 @@ fn main(
         workgroupBarrier();
     }
 
+    if (params.finish == 0u) {
+        if (lane < ROWS) {
+            state[state_base + lane * state_row] = running_max[lane];
+            state[state_base + lane * state_row + 1u] = running_sum[lane];
+        }
+        for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
+            let place = element / params.v_head_dim * state_row + element % params.v_head_dim;
+            state[state_base + place + 2u] = sums[element];
+        }
+        return;
+    }
     for (var element = lane; element < count * params.v_head_dim; element += LANES) {
         let tile_row = element / params.v_head_dim;
         let packed = first + tile_row;
         let head = query_head(kv_head, packed);
         let row = packed % params.rows;
         let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+        // The heaviest key weighs 1, so that a sum of 0 says that there was none.
         var result = 0.0;
-        if (row_visible[tile_row].lo < row_visible[tile_row].hi) {
+        if (running_sum[tile_row] != 0.0) {
             result = sums[element] / running_sum[tile_row];
         }
         output[output_base + element % params.v_head_dim] = elem(result);

@@ -12,11 +12,20 @@ from attncheck.kernels.plan import Buffer, Plan
 from attncheck.problem import Problem, Tensor
 
 INVOCATIONS = 64
-"""Workgroup size of every shader."""
+"""Workgroup size of the shaders that take an element an invocation."""
+
+OUTPUT_DIMS = 8
+"""DIMS of naive_output.wgsl."""
+
+ONLINE_INVOCATIONS, ONLINE_ROWS, ONLINE_KEYS = 256, 8, 32
+"""LANES, ROWS and KEYS of online.wgsl."""
+
+LOOP_ROUNDS = 60_000
+"""Most rounds of all loops of one invocation together: llvmpipe silently ends them after 65,535."""
 
 MAX_HEAD_DIM = 256
-ONLINE_ROWS = 8
-"""Packed query rows of a tile in online.wgsl."""
+MAX_KEYS = 1 << 18
+"""Keys whose loops in the naive shaders stay below LOOP_ROUNDS."""
 
 SCORES_BYTES = 32 << 20
 """Most bytes of scores that the naive kernel materialises at a time."""
@@ -64,6 +73,8 @@ def refusal(problem: Problem, limits: Limits) -> str | None:
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim > MAX_HEAD_DIM:
             return f"{name} {dim}: the kernels go up to {MAX_HEAD_DIM}"
+    if max(problem.kv_len) > MAX_KEYS:
+        return f"kv_len {max(problem.kv_len)}: the kernels go up to {MAX_KEYS} keys"
     for tensor, nbytes in _largest_bindings(problem).items():
         if nbytes > limits.binding_bytes:
             return f"{tensor} takes {nbytes} bytes, and the adapter binds at most {limits.binding_bytes} at a time"
@@ -148,14 +159,13 @@ def _naive(draft: Draft, visible: str, query: View, key: View, value: View, outp
         draft.dispatch("naive_scores", elem, dotting | scaling | place, bindings, -(-rows * span // INVOCATIONS))
         place = {"first_row": first_row, "block": rows}
         draft.dispatch("naive_softmax", {}, grouping | place, (visible, scores), rows)
-        total = rows * problem.v_head_dim
-        place = {"first_row": first_row, "total": total}
         bindings = (visible, scores, value.buffer, output.buffer)
-        draft.dispatch("naive_output", elem, summing | place, bindings, -(-total // INVOCATIONS))
+        workgroups = rows * -(-problem.v_head_dim // OUTPUT_DIMS)
+        draft.dispatch("naive_output", elem, summing | place, bindings, workgroups)
 
 
 def _online(draft: Draft, visible: str, query: View, key: View, value: View, output: View) -> None:
-    """One dispatch: every tile of query rows goes once over the keys that it sees."""
+    """Every tile of query rows goes once over the keys that it sees, in as many dispatches as the loops allow."""
     problem = draft.problem
     tiles = problem.batch * problem.kv_heads * -(-problem.group * problem.rows // ONLINE_ROWS)
     params: dict[str, int | float] = {
@@ -169,19 +179,40 @@ def _online(draft: Draft, visible: str, query: View, key: View, value: View, out
         "softcap": problem.softcap,
     }
     params |= query.strides("query") | key.strides("key") | value.strides("value") | output.strides("output")
-    bindings = (visible, query.buffer, key.buffer, value.buffer, output.buffer)
-    draft.dispatch("online", {"elem": draft.elem}, params, bindings, tiles)
+    sections = _key_sections(problem)
+    state = own("online state")
+    draft.buffers[state] = Buffer(state, 4 * tiles * ONLINE_ROWS * (2 + problem.v_head_dim))
+    bindings = (visible, query.buffer, key.buffer, value.buffer, state, output.buffer)
+    for first, end in sections:
+        resume, finish = int(first > sections[0][0]), int(end == sections[-1][1])
+        place = {"first_slot": first, "end_slot": end, "resume": resume, "finish": finish}
+        draft.dispatch("online", {"elem": draft.elem}, params | place, bindings, tiles)
+
+
+def _key_sections(problem: Problem) -> list[tuple[int, int]]:
+    """The visible slots, cut into sections [first, end) that one dispatch of online.wgsl covers within LOOP_ROUNDS."""
+    scoring = ONLINE_ROWS * ONLINE_KEYS // ONLINE_INVOCATIONS * (1 + problem.head_dim)
+    advancing = 2 * ONLINE_KEYS
+    adding = -(-ONLINE_ROWS * problem.v_head_dim // ONLINE_INVOCATIONS) * (1 + ONLINE_KEYS)
+    section = LOOP_ROUNDS // (1 + scoring + advancing + adding) * ONLINE_KEYS
+    rows = visible_rows(problem)
+    sees = rows[..., 0] < rows[..., 1]
+    lowest = int(rows[..., 0].min(where=sees, initial=problem.capacity))
+    highest = int(rows[..., 1].max(initial=0))
+    return [(first, min(first + section, highest)) for first in range(lowest, highest, section)] or [(0, 0)]
 
 
 def _largest_bindings(problem: Problem) -> dict[str, int]:
     """Bytes of the buffers that grow with the problem and cannot be split."""
     element = itemsize(ELEMENTS[problem.dtype])
     query_rows = problem.batch * problem.heads * problem.rows
-    slots = problem.batch * problem.kv_heads * problem.capacity
+    members = problem.batch * problem.kv_heads
+    slots = members * problem.capacity
     return {
         "the query in float32": 4 * query_rows * problem.head_dim,
         "the output": element * query_rows * problem.v_head_dim,
         "the present key": element * slots * problem.head_dim,
         "the present value": element * slots * problem.v_head_dim,
+        "the state between dispatches": 4 * (query_rows + ONLINE_ROWS * members) * (2 + problem.v_head_dim),
         "one row of scores": 4 * problem.capacity,
     }

@@ -6,12 +6,12 @@ WebGPU and would show nothing. After a run the guard zones and the inputs must b
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, Dict, List, Tuple
 
 import adapters
 import guards
 import numpy as np
+import shader_text
 import wgpu
 from adapters import list_adapters
 from failure import Failure
@@ -19,9 +19,6 @@ from failure import Failure
 __all__ = ["Runtime", "list_adapters", "start"]
 
 UNIFORM_ALIGNMENT = 256
-_PLACE = re.compile(r"┌─ [^\n]*?:(\d+):(\d+)")
-_REASON = re.compile(r"Shader (?:'[^\n]*' )?(?:parsing|validation) error: ([^\n]*)")
-_CAUSE = re.compile(r"^\s*= ([^\n]*)", re.MULTILINE)
 
 _SUBGROUP_SIZE = """
 @group(0) @binding(0) var<storage, read_write> size: u32;
@@ -67,10 +64,10 @@ class Runtime:
     def prepare(self, payload: Dict[str, Any]) -> Prepared:
         """payload: {"plan": Plan as a dict, "outputs": [{"name", "dtype", "shape"}]}. A bad shader is a Failure."""
         sources = payload["plan"]["sources"]
-        pipelines = [
-            self._pipeline(dispatch["prelude"], *sources[dispatch["shader"]])
-            for dispatch in payload["plan"]["dispatches"]
-        ]
+        pipelines = []
+        for dispatch in payload["plan"]["dispatches"]:
+            text, file = sources[dispatch["shader"]]
+            pipelines.append(self._pipeline(dispatch["prelude"], text, file, len(dispatch["bindings"])))
         return Prepared(payload, pipelines)
 
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
@@ -92,18 +89,29 @@ class Runtime:
     def release(self, prepared: Prepared) -> None:
         """Nothing to do: buffers live for one run, pipelines for the process."""
 
-    def _pipeline(self, prelude: str, text: str, file: str) -> Any:
-        """The compute pipeline of a shader; each prelude and text is compiled once."""
+    def _pipeline(self, prelude: str, text: str, file: str, buffers: int) -> Any:
+        """The compute pipeline of a shader that takes so many buffers; each prelude and text is compiled once."""
         if (prelude, text) not in self.pipelines:
-            self.pipelines[prelude, text] = self._compile(prelude, text, file)
+            types = shader_text.binding_types(text, file, buffers)
+            self.pipelines[prelude, text] = self._compile(prelude, text, file, types)
         return self.pipelines[prelude, text]
 
-    def _compile(self, prelude: str, text: str, file: str) -> Any:
+    def _compile(self, prelude: str, text: str, file: str, types: List[str]) -> Any:
+        """Compiled with the bindings that the text declares: an edited shader need not use them all."""
         try:
             module = self.device.create_shader_module(code=prelude + text, label=file)
-            return self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
+            bindings = self.device.create_bind_group_layout(
+                entries=[
+                    {"binding": binding, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}}
+                    for binding, kind in enumerate(types)
+                ]
+            )
+            return self.device.create_compute_pipeline(
+                layout=self.device.create_pipeline_layout(bind_group_layouts=[bindings]),
+                compute={"module": module, "entry_point": "main"},
+            )
         except wgpu.GPUError as error:
-            raise Failure("error", _compile_message(str(error), file, prelude.count("\n"))) from error
+            raise Failure("error", shader_text.compile_message(str(error), file, prelude.count("\n"))) from error
 
     def _submit(self, prepared: Prepared, contents: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
         """Run all dispatches in one submission and read back: buffer name -> its bytes (of scratch, the guard zone)."""
@@ -222,22 +230,12 @@ def _offset(broken: int, nbytes: int) -> str:
 
 
 def _array(output: Dict[str, Any], data: np.ndarray) -> np.ndarray:
-    return data.view(np.dtype(output["dtype"])).reshape(output["shape"])
+    values: np.ndarray = data.view(np.dtype(output["dtype"])).reshape(output["shape"])
+    return values
 
 
 def _entry(binding: int, buffer: Any, offset: int, size: int) -> Dict[str, Any]:
     return {"binding": binding, "resource": {"buffer": buffer, "offset": offset, "size": size}}
-
-
-def _compile_message(text: str, file: str, prelude_lines: int) -> str:
-    """The compiler's reason with the place in the file itself, without the lines that were prepended."""
-    reason = _REASON.search(text)
-    words = reason.group(1) if reason else " ".join(text.split())
-    message = "; ".join([words, *_CAUSE.findall(text)])
-    place = _PLACE.search(text)
-    if place is None:
-        return "%s: %s" % (file, message)
-    return "%s:%d:%s: %s" % (file, int(place.group(1)) - prelude_lines, place.group(2), message)
 
 
 def _gpu(work: Callable[[], Any]) -> Any:

@@ -169,5 +169,19 @@ def test_more_than_65535_query_rows(kernel: str) -> None:
 @both_kernels
 @pytest.mark.parametrize("data", ["normal", "rising-scores"])
 def test_more_than_65535_keys(kernel: str, data: str) -> None:
-    """Software Vulkan ends every loop silently after 65,535 rounds."""
+    """Software Vulkan silently ends an invocation's loops after 65,535 rounds."""
     assert_right(work(scenario(q_len=(1,), past_len=(70_000,), heads=1, kv_heads=1, head_dim=4, data=data)), kernel)
+
+
+@both_kernels
+@pytest.mark.parametrize("head_dim", [4, 128, 256])
+def test_more_than_65535_rounds_of_all_loops_together(kernel: str, head_dim: int) -> None:
+    """Software Vulkan counts nested loops together: a wide head reaches its limit at some thousand keys."""
+    drawn = scenario(q_len=(8,), past_len=(7_000,), heads=1, kv_heads=1, head_dim=head_dim, data="rising-scores")
+    assert_right(work(drawn), kernel)
+
+
+@both_kernels
+def test_a_window_far_from_the_first_key(kernel: str) -> None:
+    """Whole sections of keys are seen by no row."""
+    assert_right(work(scenario(q_len=(9,), past_len=(20_000,), window=70, heads=2, kv_heads=1, head_dim=32)), kernel)

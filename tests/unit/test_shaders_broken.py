@@ -1,0 +1,110 @@
+"""Broken copies of every shader must be seen: a suite that lets one pass tests nothing."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncheck import shipped
+from attncheck.compare import judge
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.attention import answer
+from tests.device import Work, compute, failing, work, worker_module
+from tests.drawing import scenario
+
+BROKEN = [
+    ("online", "running_max[tile_row] = new_max;", "", "the running maximum is not kept"),
+    ("online", "var new_max = old_max;", "var new_max = LOWEST;", "the running maximum forgets earlier keys"),
+    ("online", "new_max = max(new_max, weights[base + slot - start]);", "new_max = 0.0;", "no maximum at all"),
+    ("online", "rescale[tile_row] = factor;", "rescale[tile_row] = 1.0;", "earlier values are not rescaled"),
+    ("online", "running_sum[tile_row] * factor + sum", "running_sum[tile_row] + sum", "the sum is not rescaled"),
+    ("online", "min(start + KEYS, row_visible[tile_row].hi)", "start + KEYS", "keys beyond the last one"),
+    ("online", "max(start, row_visible[tile_row].lo)", "start", "keys before the window"),
+    ("online", "start < tile_hi; start += KEYS", "start + KEYS < tile_hi; start += KEYS", "the last tile is skipped"),
+    ("online", "return kv_head * params.head_group + packed", "return packed", "query heads of the first KV head"),
+    ("online", "let kv_head = tile / head_tiles % params.kv_heads;", "let kv_head = 0u;", "the first KV head for all"),
+    ("online", "dim < params.head_dim", "dim < params.head_dim / 2u", "the second half of each head is dropped"),
+    ("online", "* (params.softcap * LOG2E)", "* LOG2E", "softcap is not multiplied back"),
+    ("online", "if (params.softcap == 0.0)", "if (true)", "softcap is ignored"),
+    ("online", "running_sum[lane] = state[", "running_sum[lane] = 0.0 * state[", "the sum is lost between dispatches"),
+    ("naive_scores", "head / params.head_group", "head % (params.heads / params.head_group)", "KV heads tiled"),
+    ("naive_scores", "dim < params.head_dim", "dim + 1u < params.head_dim", "the last dim is dropped"),
+    ("naive_scores", "params.scale * LOG2E", "params.scale", "natural for binary logarithm"),
+    ("naive_scores", "if (params.softcap == 0.0)", "if (true)", "softcap is ignored"),
+    ("naive_softmax", "highest = max(highest, scores[base + slot]);", "highest = 0.0;", "no maximum at all"),
+    ("naive_softmax", "partial[lane] += partial[lane + half];", "", "the sum of one invocation's keys"),
+    ("naive_softmax", "flat_row / params.rows / params.heads", "flat_row / params.rows", "another member's lengths"),
+    ("naive_output", "slot < seen.hi; slot += PARTS", "slot + 1u < seen.hi; slot += PARTS", "the last key is lost"),
+    ("naive_output", "head / params.head_group", "head % (params.heads / params.head_group)", "KV heads tiled"),
+    ("naive_output", "part < PARTS", "part < PARTS - 1u", "an eighth of the keys is lost"),
+    ("rotary", "x * c - y * s", "x * c + y * s", "turned the other way"),
+    ("rotary", "if (params.interleaved != 0u)", "if (false)", "half for interleaved"),
+    ("rotary", "if (dim < params.rotary_dim)", "if (true)", "partial rotary turns every dim"),
+    ("rotary", "positions[batch * params.positions_batch + row]", "row", "positions count from this call's start"),
+    ("rotary", "batch * params.positions_batch + row", "row", "positions of the first batch member"),
+    ("append", "(extent.first + row)", "row", "new rows overwrite the past"),
+    ("append", "extents[batch]", "extents[0]", "lengths of the first batch member"),
+]
+
+
+@cache
+def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
+    """The least that sees them all: hostile data, a window, softcap, rotary of each kind, ragged batches, many keys."""
+    drawn = [
+        work(scenario(q_len=(9,), past_len=(70,), data="rising-scores")),
+        work(scenario(q_len=(3,), past_len=(200,), data="large-logits", scale=1.0)),
+        work(scenario(q_len=(9,), past_len=(40,), window=5, softcap=2.0)),
+        work(scenario(q_len=(5, 5, 5), past_len=(1, 7, 20), rotary="half", rotary_dim=8, capacity=40)),
+        work(scenario(q_len=(5, 5), past_len=(3, 6), rotary="interleaved")),
+        work(scenario(q_len=(1,), past_len=(11_000,), head_dim=128)),
+    ]
+    return tuple((each, answer(each.problem, each.inputs)) for each in drawn)
+
+
+def caught(kernel: str, shaders: Path) -> bool:
+    """Whether any of the works shows a difference, or the worker itself says that something is wrong."""
+    failure = worker_module("failure").Failure
+    for given, answers in works():
+        try:
+            outputs = compute(given, kernel, shaders)
+        except failure as error:
+            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
+            return True
+        if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kernel", ["naive", "online"])
+def test_shaders_as_they_are_pass(kernel: str) -> None:
+    assert not caught(kernel, shipped.shaders_dir())
+
+
+@pytest.mark.parametrize(("shader", "old", "new", "fault"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN])
+def test_a_broken_copy_is_caught(shader: str, old: str, new: str, fault: str, tmp_path: Path) -> None:
+    folder = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), folder)
+    text = (folder / f"{shader}.wgsl").read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must stand once in {shader}.wgsl"
+    (folder / f"{shader}.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    kernels = [kernel for kernel in ("naive", "online") if shader.startswith(kernel)] or ["naive", "online"]
+    for kernel in kernels:
+        assert caught(kernel, folder), fault
+
+
+def test_a_running_maximum_that_is_not_kept_is_invisible_on_normal_data(tmp_path: Path) -> None:
+    """Why the hostile kinds exist: a wrong maximum cancels out as long as nothing overflows."""
+    folder = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), folder)
+    text = (folder / "online.wgsl").read_text(encoding="utf-8")
+    broken = text.replace("var new_max = old_max;", "var new_max = LOWEST;")
+    (folder / "online.wgsl").write_text(broken, encoding="utf-8")
+    given = work(scenario(q_len=(9,), past_len=(70,)))
+    outputs = compute(given, "online", folder)
+    assert np.isfinite(outputs["output"]).all()
+    found = judge.differences(given.problem, answer(given.problem, given.inputs), outputs, "f32", "online")
+    assert not failing(found)
