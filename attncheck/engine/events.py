@@ -12,6 +12,16 @@ from attncheck.vocabulary import Flag, Status, Verdict
 
 
 @dataclass(frozen=True)
+class Attribution:
+    """Who is alone, in words, and the three largest differences behind it (None where there is no pair to compare)."""
+
+    said: str
+    candidate_oracle: float | None = None
+    reference_oracle: float | None = None
+    candidate_reference: float | None = None
+
+
+@dataclass(frozen=True)
 class Result:
     """The unit of what is reported: one case on one backend.
 
@@ -21,7 +31,7 @@ class Result:
     worst        the difference with the largest margin, None when nothing could be compared
     message      for verdicts without numbers: what happened, in a sentence
     diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
-    attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate, in words
+    attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
     reference    whether this backend is the reference
     """
 
@@ -36,7 +46,7 @@ class Result:
     worst: Difference | None = None
     message: str = ""
     diagnosis: str = ""
-    attribution: str = ""
+    attribution: Attribution | None = None
     stderr: str = ""
     reference: bool = False
     seconds: float = 0.0

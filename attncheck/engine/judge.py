@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
+
+import numpy as np
 
 from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
@@ -18,39 +20,49 @@ from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
 
 _STATUS = {Verdict.PASS: Status.PASSED, Verdict.UNSUPPORTED: Status.SKIPPED}
+NUMBERS = (Verdict.MISMATCH, Verdict.NONFINITE)
+"""The verdicts that are about numbers: outputs came, of the right form and with evidence, and are wrong."""
 
 
-def result(
-    case: Case, problem: Problem, answers: Sequence[Answer], backend: Backend, attempt: Attempt, reference: bool
-) -> Result:
-    """Hold every outcome of `attempt` against the oracle's `answers`, and the kernels against each other."""
-    found = _found(case, problem, answers, backend, attempt)
-    return replace(
-        found, status=_STATUS.get(found.verdict, Status.FAILED), reference=reference, seconds=attempt.seconds
-    )
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of every backend, with the oracle's answers, one a graph output."""
+
+    case: Case
+    problem: Problem
+    answers: tuple[Answer, ...]
+
+    def override(self, backend: str) -> Tolerance | None:
+        """The tolerance that the scenario gives for this backend, or for all."""
+        given = self.case.scenario.tolerance
+        return given.get(backend, given.get("*"))
 
 
-def with_flag(results: Sequence[Result], flag: Flag) -> tuple[Result, ...]:
-    """`results` with `flag` on every one that was judged."""
-    return tuple(
-        found if found.status is Status.SKIPPED else replace(found, flags=(*found.flags, flag)) for found in results
-    )
-
-
-def _found(case: Case, problem: Problem, answers: Sequence[Answer], backend: Backend, attempt: Attempt) -> Result:
-    blank = Result(case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
+def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) -> Result:
+    """Judge every repeat of `attempt`: the first that does not pass is the result, with what changed between them."""
     if attempt.unsupported is not None:
-        return replace(blank, message=attempt.unsupported)
-    kernels = [outcome.kernel for outcome in attempt.outcomes]
-    judged = replace(blank, kernel=kernels[0], auto=len(kernels) > 1)
-    for outcome in attempt.outcomes:
-        refusal = _refusal(case, backend, outcome)
+        blank = Result(asked.case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
+        return replace(blank, message=attempt.unsupported, reference=reference)
+    rounds = [_round(asked, backend, outcomes) for outcomes in attempt.rounds]
+    worst = next((judged for judged in rounds if judged.verdict is not Verdict.PASS), rounds[0])
+    flaky = len({judged.verdict for judged in rounds}) > 1
+    flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
+    status = Status.FAILED if flaky else _STATUS.get(worst.verdict, Status.FAILED)
+    return replace(worst, status=status, flags=flags, reference=reference, seconds=attempt.seconds)
+
+
+def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Result:
+    """Hold the outcomes of one repeat against the oracle, and the kernels against each other."""
+    kernels = [outcome.kernel for outcome in outcomes]
+    blank = Result(asked.case.id, backend.name, kernels[0], len(kernels) > 1, Verdict.PASS, Status.PASSED)
+    for outcome in outcomes:
+        refusal = _refusal(asked.case, backend, outcome)
         if refusal is not None:
             verdict, message = refusal
-            return replace(judged, kernel=outcome.kernel, verdict=verdict, message=message, stderr=outcome.stderr)
-    differences = _differences(case, problem, answers, backend, attempt.outcomes)
+            return replace(blank, kernel=outcome.kernel, verdict=verdict, message=message, stderr=outcome.stderr)
+    differences = _differences(asked, backend, outcomes)
     return replace(
-        judged,
+        blank,
         verdict=compare.verdict_of(differences),
         differences=differences,
         worst=max(differences, key=lambda difference: difference.margin),
@@ -70,10 +82,8 @@ def _refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, s
     return None if malformed is None else (Verdict.MALFORMED, malformed)
 
 
-def _differences(
-    case: Case, problem: Problem, answers: Sequence[Answer], backend: Backend, outcomes: Sequence[Outcome]
-) -> tuple[Difference, ...]:
-    override = _override(case, backend)
+def _differences(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:
+    problem, answers, override = asked.problem, asked.answers, asked.override(backend.name)
     against_oracle = [
         difference
         for outcome in outcomes
@@ -91,7 +101,23 @@ def _differences(
     return (*against_oracle, *against_each_other)
 
 
-def _override(case: Case, backend: Backend) -> Tolerance | None:
-    """The tolerance that the scenario gives for this backend, or for all."""
-    given = case.scenario.tolerance
-    return given.get(backend.name, given.get("*"))
+def _bits_change(asked: Asked, attempt: Attempt) -> bool:
+    """Whether any repeat of a request gave other bits than its first, where the operator states the value."""
+    first, *later = attempt.rounds
+    return any(
+        not _same_bits(asked.answers, outcome, again)
+        for others in later
+        for outcome, again in zip(first, others, strict=True)
+        if outcome.failure is None and again.failure is None
+    )
+
+
+def _same_bits(answers: Sequence[Answer], first: Outcome, second: Outcome) -> bool:
+    for answer in answers:
+        one, other = first.outputs.get(answer.output), second.outputs.get(answer.output)
+        if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        bits = np.dtype(f"u{one.dtype.itemsize}")
+        if one.shape == answer.stated.shape and np.any((one.view(bits) != other.view(bits)) & answer.stated):
+            return False
+    return True

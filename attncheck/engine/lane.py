@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,19 +17,23 @@ from attncheck.vocabulary import Verdict
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a backend gave for one case: why it does not cover it, or an outcome for each of its requests."""
+    """What a backend gave for one case: why it does not cover it, or what each repeat of its requests came to.
+
+    rounds   one a repeat, the first one first: an outcome for each request, in the backend's order
+    """
 
     unsupported: str | None
-    outcomes: tuple[Outcome, ...]
+    rounds: tuple[tuple[Outcome, ...], ...]
     seconds: float
 
 
 class Lane:
     """Runs one backend's cases one after the other, beside the other lanes."""
 
-    def __init__(self, backend: Backend, time_limit: float) -> None:
+    def __init__(self, backend: Backend, time_limit: float, repeat: int = 1) -> None:
         self.backend = backend
         self._time_limit = time_limit
+        self._repeat = repeat
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=backend.name)
         self._lock = threading.Lock()
         self._worker: Worker | None = None
@@ -50,11 +55,6 @@ class Lane:
             if self._worker is not None:
                 self._worker.kill()
         self._thread.shutdown(wait=True, cancel_futures=True)
-        self._drop_worker()
-
-    def close(self) -> None:
-        """End the worker after its last case."""
-        self._thread.shutdown(wait=True)
         self._drop_worker()
 
     def _started(self) -> Hello:
@@ -85,31 +85,47 @@ class Lane:
         unsupported = self.backend.unsupported(case, problem, self._hello)
         if unsupported is not None:
             return Attempt(unsupported, (), 0.0)
-        outcomes = []
         try:
-            for request in self.backend.requests(case, problem, self._hello):
-                outcomes.append(self._outcome(request, case))
-                if outcomes[-1].failure is not None:
-                    break
+            columns = self._columns(self.backend.requests(case, problem, self._hello), case)
         except CannotRequest as error:
-            outcomes.append(Outcome("", failure=Verdict.ERROR, message=str(error)))
-        return Attempt(None, tuple(outcomes), time.perf_counter() - began)
+            columns = [[Outcome("", failure=Verdict.ERROR, message=str(error))]]
+        # A request that failed has fewer outcomes than repeats; its last one stands for those that never came.
+        rounds = tuple(
+            tuple(column[min(index, len(column) - 1)] for column in columns) for index in range(self._repeat)
+        )
+        return Attempt(None, rounds, time.perf_counter() - began)
 
-    def _outcome(self, request: Request, case: Case) -> Outcome:
-        """One request's outcome. Anything but a clean answer costs the worker, so that the next case starts clean."""
+    def _columns(self, requests: Sequence[Request], case: Case) -> list[list[Outcome]]:
+        """The outcomes of every repeat, a list for each request; the first failure is the last request's."""
+        columns: list[list[Outcome]] = []
+        for request in requests:
+            columns.append(self._repeats(request, case))
+            if columns[-1][-1].failure is not None:
+                break
+        return columns
+
+    def _repeats(self, request: Request, case: Case) -> list[Outcome]:
+        """One outcome a repeat in the same worker, up to the first that is not a clean answer.
+
+        Anything but a clean answer costs the worker, so that the next case starts clean.
+        """
+        outcomes: list[Outcome] = []
         try:
-            return self._answer(self._live_worker(), request, case)
+            worker = self._live_worker()
+            handle = worker.prepare(request.payload, self._time_limit)
+            for _ in range(self._repeat):
+                outcomes.append(self._answer(worker, handle, request, case))  # noqa: PERF401  what came before a crash stays
+            worker.release(handle, self._time_limit)
         except BackendUnavailable as error:
-            return Outcome(request.kernel, failure=Verdict.ERROR, message=f"could not start again: {error}")
+            outcomes.append(Outcome(request.kernel, failure=Verdict.ERROR, message=f"could not start again: {error}"))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
             self._drop_worker()
-            return Outcome(request.kernel, failure=failure.verdict, message=failure.message, stderr=stderr)
+            outcomes.append(Outcome(request.kernel, failure=failure.verdict, message=failure.message, stderr=stderr))
+        return outcomes
 
-    def _answer(self, worker: Worker, request: Request, case: Case) -> Outcome:
+    def _answer(self, worker: Worker, handle: int, request: Request, case: Case) -> Outcome:
         began = time.perf_counter()
-        handle = worker.prepare(request.payload, self._time_limit)
         answer = worker.run(handle, dict(case.inputs), self._time_limit)
-        worker.release(handle, self._time_limit)
         evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
         return Outcome(request.kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)

@@ -12,7 +12,8 @@ from typing import Any
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import judge, status
-from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, Result, RunFinished, RunStarted
+from attncheck.engine.attribution import Judged, attributed
+from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, RunFinished, RunStarted
 from attncheck.engine.lane import Attempt, Lane
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
@@ -20,7 +21,7 @@ from attncheck.oracle import attention
 from attncheck.oracle.answer import Answer
 from attncheck.problem import Problem
 from attncheck.scenario.model import Scenario
-from attncheck.vocabulary import Flag, Status, Verdict
+from attncheck.vocabulary import Status, Verdict
 
 AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
@@ -34,11 +35,13 @@ class Options:
     """How to run.
 
     time_limit   seconds that a backend may take for one request
+    repeat       how often each case is run, in the same worker
     fail_fast    whether to stop at the first failing case
     cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
     """
 
     time_limit: float = 60.0
+    repeat: int = 1
     fail_fast: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
 
@@ -65,7 +68,7 @@ def run(
     tally = _Tally(began)
     backends = (*candidates, *([reference] if reference is not None else []))
     yield RunStarted(len(scenarios), tuple(b.name for b in backends), reference.name if reference else None)
-    lanes = [Lane(backend, options.time_limit) for backend in backends]
+    lanes = [Lane(backend, options.time_limit, options.repeat) for backend in backends]
     try:
         ready, events = _start(lanes, options)
         yield from events
@@ -129,15 +132,12 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
 
 
 def _judge(pending: _Pending, reference: Backend | None) -> CaseFinished:
-    results: tuple[Result, ...] = tuple(
-        judge.result(
-            pending.case, pending.problem, pending.answers, lane.backend, attempt.result(), lane.backend is reference
-        )
-        for lane, attempt in pending.attempts
-    )
-    if any(result.reference and result.status is Status.SKIPPED for result in results):
-        results = judge.with_flag(results, Flag.REFERENCE_REFUSED)
-    return CaseFinished(pending.scenario, results)
+    asked = judge.Asked(pending.case, pending.problem, pending.answers)
+    judged = []
+    for lane, future in pending.attempts:
+        backend, attempt = lane.backend, future.result()
+        judged.append(Judged(backend, attempt, judge.result(asked, backend, attempt, backend is reference)))
+    return CaseFinished(pending.scenario, attributed(asked, judged))
 
 
 class _Tally:

@@ -19,6 +19,7 @@ def start(options):
 
 class Faulty:
     def __init__(self):
+        self.runs = 0
         self.hello = {"versions": {"faulty": "1"}, "device": {}}
 
     def prepare(self, payload):
@@ -41,7 +42,10 @@ class Faulty:
         if how == "print":
             print("garbage on stdout")
             os.write(1, b"\x00raw garbage\n")
-        if how in ("wrong", "shape", "dtype", "missing", "nan", "no-evidence", "elsewhere"):
+        self.runs += 1
+        if how == "raise-later" and self.runs > 1:
+            raise RuntimeError("not this time")
+        if how in ("wobble", "raise-later", "wrong", "shape", "dtype", "missing", "nan", "no-evidence", "elsewhere"):
             return self._spoiled(how, prepared["outputs"])
         return inputs, {"provider": "faulty", "kernels": [how]}
 
@@ -49,7 +53,7 @@ class Faulty:
         """Outputs of the right form, but for what `how` says."""
         import numpy as np
 
-        fill = np.nan if how == "nan" else 0.0
+        fill = {"nan": np.nan, "wobble": 0.25 * self.runs}.get(how, 0.0)
         arrays = {output["name"]: np.full(output["shape"], fill, output["dtype"]) for output in outputs}
         first = next(iter(arrays))
         if how == "shape":

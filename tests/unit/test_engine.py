@@ -16,7 +16,7 @@ from attncheck.engine import status
 from attncheck.engine.events import BackendFailed, CaseFinished, Counts, Event, Result, RunFinished, RunStarted
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
-from attncheck.scenario.model import Scenario
+from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.vocabulary import ExitCode, Flag, Status, Verdict
 from tests.drawing import scenario
 
@@ -138,6 +138,73 @@ def test_a_cancelled_run_ends_at_once_and_keeps_what_was_judged() -> None:
     assert [it.case for it in results(found, "faulty")] == ["a"]
     assert finished(found).interrupted
     assert finished(found).counts == Counts(failed=1)
+
+
+def test_a_verdict_that_changes_between_repeats_is_flaky_and_fails() -> None:
+    (flaky,) = results(events(lenient("raise-later"), reference=False, options=engine.Options(repeat=3)), "faulty")
+    assert flaky.flags == (Flag.FLAKY,)
+    assert (flaky.verdict, flaky.status) == (Verdict.ERROR, Status.FAILED)
+
+
+def test_bits_that_change_between_repeats_are_a_flag_and_pass() -> None:
+    options = engine.Options(repeat=2)
+    (wobbly,) = results(events(lenient("wobble"), reference=False, options=options), "faulty")
+    assert wobbly.flags == (Flag.NOT_BITWISE,)
+    assert wobbly.status is Status.PASSED
+    (steady,) = results(events(lenient("wrong"), reference=False, options=options), "faulty")
+    assert steady.flags == ()
+
+
+def lenient(how: str) -> Scenario:
+    return scenario(about=how, tolerance={"*": Tolerance(100.0)})
+
+
+class Other(Faulty):
+    """A second faulty backend: what it does is said in the case's only tag."""
+
+    name = "other"
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        (how,) = case.scenario.tags
+        return super().requests(replace(case, scenario=replace(case.scenario, about=how)), problem, hello)
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        return "it says so" if case.scenario.tags == ("unsupported",) else None
+
+
+@pytest.mark.parametrize(
+    ("reference", "said", "flags"),
+    [
+        ("wrong", "disputed: other agrees with faulty", (Flag.DISPUTED,)),
+        ("nan", "both faulty and other differ from the oracle, and from each other", ()),
+        ("unsupported", "judged by the oracle alone: other does not take this case", (Flag.REFERENCE_REFUSED,)),
+        ("raise", "judged by the oracle alone: other gave no numbers", ()),
+    ],
+)
+def test_a_wrong_candidate_is_told_apart_from_its_reference(reference: str, said: str, flags: tuple[Flag, ...]) -> None:
+    found = list(engine.run([scenario(about="wrong", tags=(reference,))], [Faulty()], Other(), engine.Options()))
+    (wrong,) = results(found, "faulty")
+    assert wrong.attribution is not None
+    assert wrong.attribution.said.startswith(said)
+    assert wrong.flags == flags
+
+
+def test_a_candidate_that_is_wrong_alone_says_so_with_all_three_numbers() -> None:
+    (wrong,) = results(events(scenario(about="wrong")), "faulty")
+    assert wrong.attribution is not None
+    assert wrong.attribution.said == "faulty is wrong: ort-cpu agrees with the oracle"
+    assert wrong.attribution.candidate_oracle == pytest.approx(wrong.attribution.candidate_reference, rel=1e-5)
+    assert wrong.attribution.reference_oracle is not None
+    assert wrong.attribution.reference_oracle < 1e-5
+
+
+def test_a_wrong_reference_fails_on_its_own_row_and_is_suspect() -> None:
+    found = list(engine.run([scenario(about="wrong")], [OrtCpu()], Faulty(), engine.Options()))
+    (wrong,) = results(found, "faulty")
+    assert wrong.status is Status.FAILED
+    assert wrong.attribution is not None
+    assert wrong.attribution.said == "reference suspect: ort-cpu agrees with the oracle"
+    assert [it.status for it in results(found, "ort-cpu")] == [Status.PASSED]
 
 
 @pytest.mark.parametrize("faulty", [Faulty(refuse="no adapter"), Faulty(check="no adapter")])
