@@ -92,7 +92,7 @@ class ScenarioErrors(Exception):
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """A hint that names the allowed word most like `word`, or nothing where none comes near."""
-    found = get_close_matches(word, list(words), n=1, cutoff=0.6)
+    found = get_close_matches(word, [one for one in words if one], n=1, cutoff=0.6) if word else []
     return f"did you mean `{found[0]}`?" if found else ""
 
 

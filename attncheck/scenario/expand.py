@@ -106,7 +106,7 @@ class Expansion:
 
     def _sweeps(self, mapping: Node, matrix: Node) -> dict[str, Setting]:
         settings: dict[str, Setting] = {}
-        if not any(entry.key.text in AXES for entry in matrix.entries()) and matrix not in self.unusable:
+        if not _sweeps_any(matrix) and matrix not in self.unusable:
             self.mistakes.add(Mistake.EMPTY_MATRIX, matrix, "this matrix sweeps no axis", "name an axis, or remove it")
         for entry in matrix.entries():
             axis, nodes = entry.key.text, self._distinct(entry.key.text, entry.value)
@@ -130,7 +130,7 @@ class Expansion:
 
     def _patterns(self, mapping: Node) -> tuple[Node, ...]:
         matrix = mapping.get("matrix")
-        exclude = matrix.get("exclude") if matrix else None
+        exclude = matrix.get("exclude") if matrix and _sweeps_any(matrix) else None
         usable = tuple(item for item in exclude.items() if not self._broken(item)) if exclude else ()
         for pattern in usable:
             self.excluded.setdefault(pattern, 0)
@@ -169,6 +169,10 @@ class Expansion:
     def _broken(self, node: Node) -> bool:
         below = [*node.items(), *(entry.value for entry in node.entries()), *(entry.key for entry in node.entries())]
         return node in self.unusable or any(map(self._broken, below))
+
+
+def _sweeps_any(matrix: Node) -> bool:
+    return any(entry.key.text in AXES for entry in matrix.entries())
 
 
 def _matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:

@@ -44,10 +44,18 @@ def _findings(
         if error["type"] == "extra_forbidden":
             yield from _unknown(document, root, path, model)
             continue
-        if node in seen:
+        if node in seen or node in document.unusable or _misspelt(node, error):
             continue
         seen.add(node)
         yield node, _finding(document, node, path, error)
+
+
+def _misspelt(node: Node, error: ErrorDetails) -> bool:
+    """Whether a missing key is there with a typing error, which is reported as an unknown key."""
+    if error["type"] != "missing":
+        return False
+    wanted = str(error["loc"][-1])
+    return any(nearest(entry.key.text, (wanted,)) for entry in node.entries())
 
 
 def _walk(root: Node, location: Path) -> tuple[Node, Path]:
@@ -89,7 +97,8 @@ def _allowed_keys(model: type[BaseModel], path: Path) -> tuple[str, ...]:
     if "tolerance" in names:
         return ("max_abs",)
     inner: dict[str, type[BaseModel]] = {"scenarios": ScenarioEntry, "defaults": Defaults}
-    return tuple((inner[names[0]] if names else model).model_fields)
+    fields = (inner[names[0]] if names else model).model_fields
+    return tuple(key for key in (*KEYS, *AXES) if key in fields)
 
 
 def _subject(path: Path) -> str:
@@ -117,6 +126,8 @@ def _finding(document: Document, node: Node, path: Path, error: ErrorDetails) ->
 
 def _bad_value(node: Node, path: Path, subject: str, swept: bool) -> tuple[str, str]:
     """Message and hint for a value that is not allowed."""
+    if node.value is None and path and path[-1] == subject:
+        return f"`{subject}` has no value: it must be {_allowed(subject)}", "give it one, or remove the key"
     if not subject:
         return f"a scenario file is a mapping with the keys `defaults` and `scenarios`, not {node.described()}", ""
     if swept:
@@ -132,8 +143,15 @@ def _bad_value(node: Node, path: Path, subject: str, swept: bool) -> tuple[str, 
         allowed, hint = f"one of {KEYS[subject].allowed}", ""
         return f"an entry of `{subject}` must be a mapping, not {node.described()}", hint
     else:
-        allowed, hint = KEYS[subject].allowed if subject in KEYS else KEYS["tolerance"].allowed, ""
+        allowed, hint = _allowed(subject), ""
     return f"`{subject}` must be {allowed}, not {node.described()}", hint or _quoting(node, subject)
+
+
+def _allowed(subject: str) -> str:
+    """What may stand under a key; a name that is no key is that of a backend."""
+    if subject in AXES:
+        return AXES[subject].values.allowed
+    return KEYS[subject].allowed if subject in KEYS else "{max_abs: NUMBER}"
 
 
 def _quoting(node: Node, subject: str) -> str:

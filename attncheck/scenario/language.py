@@ -22,6 +22,7 @@ from attncheck.scenario.axes import (
     Positive,
     Values,
 )
+from attncheck.scenario.diagnostics import nearest
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _ONE_FOR_ALL, _BY_BACKEND = "<one for all>", "<by backend>"
@@ -90,8 +91,9 @@ class Bound(BaseModel):
 
 
 def _tolerance_form(value: object) -> str:
-    by_backend = isinstance(value, dict) and "max_abs" not in value and all(isinstance(v, dict) for v in value.values())
-    return _BY_BACKEND if by_backend and value else _ONE_FOR_ALL
+    """Which of the two forms is meant, so that mistakes are judged by it; a misspelt `max_abs` is no backend."""
+    by_backend = isinstance(value, dict) and value and not any(nearest(key, ("max_abs",)) for key in value)
+    return _BY_BACKEND if by_backend else _ONE_FOR_ALL
 
 
 _Tolerance = Annotated[

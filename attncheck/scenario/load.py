@@ -55,7 +55,7 @@ def _escaped(char: str) -> str:
 
 def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) -> Iterator[Path]:
     """Every file, once, directories searched; a path that leads nowhere is a mistake."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if _is_scenario_file(file, path))
@@ -68,8 +68,8 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
             inside = []
             mistakes.append(_missing(path))
         for file in inside:
-            if file.resolve() not in seen:
-                seen.add(file.resolve())
+            if (real := os.path.realpath(file)) not in seen:
+                seen.add(real)
                 yield file
 
 
@@ -135,7 +135,7 @@ def parse(
             mistakes.append(Diagnostic(Mistake.EMPTY_FILE, file, 0, 0, "the file holds no scenarios", hint))
         return [], mistakes
     checked = check(document, root, File)
-    expansion = Expansion(document, name, checked.unusable, memory_limit)
+    expansion = Expansion(document, name, checked.unusable | document.unusable, memory_limit)
     scenarios = list(expansion.cases())
     mistakes += [*checked.mistakes, *expansion.mistakes.found.values()]
     return scenarios, sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column))

@@ -13,21 +13,21 @@ _WIDE = 8
 
 @dataclass(frozen=True)
 class Part:
-    """One group of equal arrays: what they are, their shape, bytes an element, how many there are."""
+    """One group of equal arrays: what they are, their named sizes, bytes an element, how many there are."""
 
     what: str
-    shape: tuple[int, ...]
+    sizes: tuple[tuple[str, int], ...]
     itemsize: int
-    count: int = 1
+    count: int
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return prod(self.shape) * self.itemsize * self.count
+        return prod(size for _, size in self.sizes) * self.itemsize * self.count
 
     def __str__(self) -> str:
-        count = f"{self.count} x " if self.count > 1 else ""
-        return f"{count}{self.what} {' x '.join(map(str, self.shape))} x {self.itemsize} bytes = {readable(self.size)}"
+        factors = " x ".join(f"{name} {size}" for name, size in self.sizes)
+        return f"{self.what}, {self.count} x {factors} x {self.itemsize} bytes = {readable(self.size)}"
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,14 @@ class Shape:
 def parts(shape: Shape) -> tuple[Part, ...]:
     """Inputs, outputs, and the oracle's float64 arrays: a score, a weight and an error bound for each query and key."""
     narrow = _BYTES[shape.dtype]
-    query = (shape.batch, shape.heads, shape.rows, shape.head_dim)
-    cache = (shape.batch, shape.kv_heads, shape.slots, shape.head_dim)
+    batch, heads, rows = ("batch", shape.batch), ("heads", shape.heads), ("q_len", shape.rows)
+    slots, kv_heads, dim = ("keys", shape.slots), ("kv_heads", shape.kv_heads), ("head_dim", shape.head_dim)
+    cache, half = ("rotary_cache", shape.rotary_cache), ("rotary_dim/2", shape.rotary_dim // 2)
     listed = (
-        Part("query and output", query, narrow + _WIDE, 2),
-        Part("past and present keys and values", cache, narrow + _WIDE, 4),
-        Part("scores", (shape.batch, shape.heads, shape.rows, shape.slots), _WIDE, 3),
-        Part("rotary caches", (shape.rotary_cache, shape.rotary_dim // 2), narrow + _WIDE, 2),
+        Part("queries and outputs", (batch, heads, rows, dim), narrow + _WIDE, 2),
+        Part("past and present", (batch, kv_heads, slots, dim), narrow + _WIDE, 4),
+        Part("scores", (batch, heads, rows, slots), _WIDE, 3),
+        Part("rotary caches", (cache, half), narrow + _WIDE, 2),
     )
     return tuple(part for part in listed if part.size)
 

@@ -57,7 +57,10 @@ class Node:
             return "a mapping"
         if isinstance(self.value, tuple):
             return "a list" if self.value else "an empty list"
-        return f"`{shown(self.text)}`" if self.text else "nothing"
+        if self.value is None:
+            return "nothing"
+        looks_otherwise = isinstance(self.value, str) and not isinstance(scalar(self.text), str)
+        return f'`"{shown(self.text)}"`' if looks_otherwise else f"`{shown(self.text)}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +80,18 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Document:
-    """A text that mistakes are found in: a file, or the value of a command-line option."""
+    """A text that mistakes are found in: a file, or the value of a command-line option.
+
+    root       what it holds; None where nothing could be read
+    mistakes   what was wrong already in reading
+    unusable   the nodes that those mistakes are about, so that nothing more need be said of them
+    """
 
     file: str
     lines: tuple[str, ...]
     root: Node | None = None
     mistakes: tuple[Diagnostic, ...] = ()
+    unusable: frozenset[Node] = frozenset()
 
     def mistake(self, kind: Mistake, node: Node, message: str, hint: str = "") -> Diagnostic:
         """A diagnostic at `node`."""

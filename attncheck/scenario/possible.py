@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from attncheck.scenario.diagnostics import Mistake
-from attncheck.scenario.memory import Shape, parts, readable
+from attncheck.scenario.memory import Part, Shape, parts, readable
 
 Value = int | float | bool | str | tuple[int, ...]
 
@@ -70,11 +70,12 @@ def _batch(case: Complete) -> Iterator[Impossible]:
     for axis in ("q_len", "past_len"):
         value = case.values[axis]
         if isinstance(value, tuple) and len(value) != case.batch:
-            source = f"batch is {case.batch}" if "batch" in case.written else "the lists differ"
+            other = "past_len" if axis == "q_len" else "q_len"
+            against = f"batch is {case.batch}" if "batch" in case.written else f"`{other}` lists {case.batch}"
             yield Impossible(
                 Mistake.BATCH,
                 (axis,),
-                f"`{axis}` lists {_counted(len(value), 'length')} for {case.batch} batch entries: {source}",
+                f"`{axis}` lists {_counted(len(value), 'length')}, but {against}",
                 "one entry for each, or a single number for all",
             )
 
@@ -238,18 +239,17 @@ def _memory(case: Complete, limit: int) -> Iterator[Impossible]:
         message = (
             f"this case would take {readable(total)}, more than the limit of {readable(limit)}: {largest_first[0]}"
         )
-        blamed = _blamed(case, largest_first[0].what)
+        blamed = _blamed(case, largest_first[0])
         yield Impossible(Mistake.MEMORY, blamed, message, "use smaller lengths, or raise the memory limit")
 
 
-def _blamed(case: Complete, part: str) -> tuple[str, ...]:
-    """The axes of the largest arrays, the largest number first."""
+def _blamed(case: Complete, part: Part) -> tuple[str, ...]:
+    """The axes that make the largest arrays large, the largest number first."""
     axes = {
-        "scores": ("batch", "heads", "q_len", "past_len", "capacity"),
-        "query and output": ("batch", "heads", "q_len", "head_dim"),
-        "past and present keys and values": ("batch", "kv_heads", "q_len", "past_len", "capacity", "head_dim"),
-        "rotary caches": ("rotary_cache", "rotary_dim"),
-    }[part]
-    sizes = {axis: case.largest(axis) for axis in axes if not isinstance(case.values[axis], str) and axis != "batch"}
-    sizes["batch"] = case.batch
-    return tuple(sorted((axis for axis in axes if axis in sizes), key=lambda axis: -sizes[axis]))
+        "batch": ("batch",),
+        "keys": ("capacity", "past_len", "q_len"),
+        "rotary_dim/2": ("rotary_dim",),
+    }
+    written = {axis for name, _ in part.sizes for axis in axes.get(name, (name,)) if axis in case.written}
+    numbers = {axis: case.largest(axis) for axis in written if not isinstance(case.values[axis], str)}
+    return tuple(sorted(numbers, key=lambda axis: (-numbers[axis], axis)))

@@ -38,10 +38,14 @@ def select(
 
 def matches(pattern: str, address: str) -> bool:
     """Whether an id pattern means the case at `address`."""
-    file, _, rest = address.partition("::")
-    name = rest.partition(":")[0]
     regex = _regex(pattern)
-    return any(regex.fullmatch(candidate) for candidate in (address, f"{file}::{name}", file))
+    return any(regex.fullmatch(name) for name in _names(address))
+
+
+def _names(address: str) -> tuple[str, str, str]:
+    """What a case may be called by: its id, its scenario, its file."""
+    file, _, rest = address.partition("::")
+    return address, f"{file}::{rest.partition(':')[0]}", file
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
@@ -64,12 +68,11 @@ def _identified(scenarios: Iterable[Scenario], ids: Sequence[str], memory_limit:
 
 def _refuse_unknown(scenarios: Sequence[Scenario], ids: Sequence[str], tags: Sequence[str]) -> None:
     mistakes = []
+    known_names = dict.fromkeys(name for one in scenarios for name in _names(one.id))
     for pattern in ids:
         plain = pattern.partition(SET)[0]
         if not set("*?") & set(plain) and not any(matches(plain, one.id) for one in scenarios):
-            hint = (
-                nearest(plain, _names(scenarios)) or "`attncheck run --list` shows every id; `*` and `?` are wildcards"
-            )
+            hint = nearest(plain, known_names) or "`attncheck run --list` shows every id; `*` and `?` are wildcards"
             mistakes.append(Diagnostic(Mistake.NO_SUCH_CASE, shown(plain, 200), 0, 0, "no case has this id", hint))
     known = sorted({tag for one in scenarios for tag in one.tags})
     for tag in tags:
@@ -84,8 +87,3 @@ def _refuse_unknown(scenarios: Sequence[Scenario], ids: Sequence[str], tags: Seq
             )
     if mistakes:
         raise ScenarioErrors(mistakes)
-
-
-def _names(scenarios: Sequence[Scenario]) -> list[str]:
-    ids = [one.id for one in scenarios]
-    return [*ids, *dict.fromkeys(address.partition("::")[0] for address in ids)]

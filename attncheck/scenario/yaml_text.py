@@ -34,13 +34,11 @@ def read(file: str, text: str) -> Document:
     try:
         root = reader.document(YAML(typ="safe", pure=True).parse(text))
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Node(mark.line + 1, mark.column + 1, "", None) if mark else Node(1, 1, "", None)
-        reader.found(Mistake.YAML_SYNTAX, place, *_complaint(str(error.problem or error.context or "")))
+        reader.found(Mistake.YAML_SYNTAX, *_complaint(error))
     except YAMLError as error:
         place = _at(text, getattr(error, "position", 0))
         reader.found(Mistake.YAML_SYNTAX, place, "this is not YAML: a control character", "remove it")
-    return Document(file, lines, root, tuple(reader.mistakes))
+    return Document(file, lines, root, tuple(reader.mistakes), frozenset(reader.unusable))
 
 
 def _at(text: str, offset: int) -> Node:
@@ -49,21 +47,36 @@ def _at(text: str, offset: int) -> Node:
 
 
 _COMPLAINTS = (
-    ("'\\t'", "a tab cannot indent YAML", "use spaces"),
-    ("mapping values are not allowed", "a `:` where no key can stand", "check the indentation, or quote the text"),
-    ("could not find expected ':'", "a key without its `:`", "write `key: value`"),
-    ("block end", "indented unlike the lines above it", "line it up with its neighbours"),
-    ("expected ',' or", "a bracket is not closed, or a comma is missing", "close every `[` and `{`"),
-    ("unexpected end of stream", "a quote is not closed", "close it"),
+    ("'\\t'", False, "a tab cannot indent", "use spaces"),
+    (
+        "mapping values are not allowed",
+        False,
+        "a `:` where no key can stand",
+        "check the indentation, or quote the text",
+    ),
+    ("could not find expected ':'", True, "a key without its `:`", "write `key: value`"),
+    ("block end", False, "indented unlike the lines above it", "line it up with its neighbours"),
+    (
+        "expected ',' or",
+        True,
+        "a bracket is not closed, or a comma is missing",
+        "close it; line {} does not belong into it",
+    ),
+    ("unexpected end of stream", True, "a quote is not closed", "close it"),
 )
+"""Words of the parser's problem; whether the place to show is where the construct began; message and hint of the house."""
 
 
-def _complaint(problem: str) -> tuple[str, str]:
-    """The parser's complaint in the house's words, and a hint."""
-    for part, message, hint in _COMPLAINTS:
+def _complaint(error: MarkedYAMLError) -> tuple[Node, str, str]:
+    """The parser's complaint in the house's words, with its place and a hint."""
+    problem = str(error.problem or error.context or "")
+    marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
+    places = [Node(mark.line + 1, mark.column + 1, "", None) for mark in marks] or [Node(1, 1, "", None)]
+    for part, at_start, message, hint in _COMPLAINTS:
         if part in problem:
-            return f"this is not YAML: {message}", hint
-    return f"this is not YAML: {shown(problem, 120)}", ""
+            place = places[-1] if at_start else places[0]
+            return place, f"this is not YAML: {message}", hint.format(places[0].line)
+    return places[0], f"this is not YAML: {shown(problem, 120)}", ""
 
 
 class _Reader:
@@ -72,6 +85,7 @@ class _Reader:
     def __init__(self, document: Document) -> None:
         self.empty = document
         self.mistakes: list[Diagnostic] = []
+        self.unusable: set[Node] = set()
 
     def found(self, kind: Mistake, place: Node, message: str, hint: str) -> None:
         self.mistakes.append(self.empty.mistake(kind, place, message, hint))
@@ -98,11 +112,17 @@ class _Reader:
             place = _place(event)
             hint = "put what scenarios share under `defaults`"
             self.found(Mistake.YAML_FEATURE, place, "an alias: the scenario language has none", hint)
+            self.unusable.add(place)
             return place
-        tag = getattr(event, "tag", None)
-        if tag is not None:
-            message = f"a tag, `{shown(str(tag))}`: the scenario language has none"
-            self.found(Mistake.YAML_FEATURE, _place(event), message, "write the value alone; quotes make a text")
+        node = self._value(event, events, depth)
+        if (tag := getattr(event, "tag", None)) is not None:
+            name = shown(str(tag).replace("tag:yaml.org,2002:", "!!"))
+            message = f"a tag, `{name}`: the scenario language has none"
+            self.found(Mistake.YAML_FEATURE, node, message, "write the value alone; quotes make a text")
+            self.unusable.add(node)
+        return node
+
+    def _value(self, event: Event, events: Iterator[Event], depth: int) -> Node:
         if isinstance(event, MappingStartEvent):
             return self._mapping(event, events, depth)
         if isinstance(event, SequenceStartEvent):
@@ -129,9 +149,15 @@ class _Reader:
                 message = f"the key `{shown(key.text)}` stands twice in one mapping, first on line {first}"
                 self.found(Mistake.DUPLICATE_KEY, key, message, "keep one of them")
             else:
-                entries[key.text] = Entry(key, value)
+                entries[key.text] = Entry(key, _beside(key, value))
         place = _spanning(start, event) if start.flow_style else next((e.key for e in entries.values()), _place(start))
         return Node(place.line, place.column, "", Mapping(tuple(entries.values())), place.width)
+
+
+def _beside(key: Node, value: Node) -> Node:
+    """`value`, or where there is none, nothing, at the place of its key: the parser would put it at the next one."""
+    absent = value.value is None and not value.text and value.line != key.line
+    return Node(key.line, key.column, "", None, key.width) if absent else value
 
 
 def _place(event: Event, width: int | None = None) -> Node:
