@@ -111,7 +111,8 @@ def _fault(expected: Output, outputs: Arrays) -> str | None:
     if got.shape != expected.shape:
         return f"output {expected.name} has shape {list(got.shape)}, expected {list(expected.shape)}"
     if got.dtype != wanted:
-        return f"output {expected.name} has dtype {got.dtype}, expected {wanted} (for {expected.dtype})"
+        bits = "" if expected.dtype == wanted.name else f" (the bits of {expected.dtype})"
+        return f"output {expected.name} has dtype {got.dtype}, expected {wanted}{bits}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
@@ -33,44 +34,66 @@ def scores(kind: DataKind, past: int, new: int, dim: int, seed: int = 0) -> NDAr
     return result
 
 
-def expected(kind: DataKind, seed: int, tensor: str, b: int, h: int, s: int, d: int, dim: int) -> float:
-    """The documented value, in plain Python, one element at a time."""
-    word, row, head = bits(seed, tensor, b, h, s, d), bits(seed, tensor, b, h, s), bits(seed, tensor, b, h, 1 << 62)
-    normal = sum(third(word, i) for i in range(3))
-    root = next(2.0**i for i in range(20) if 4**i >= dim)
-    digits = min(3, dim)
-    copies = dim // digits
-    rounded_copies = max(2**i for i in range(20) if 2**i <= copies)
-    if tensor == "v":
-        return third(word, 0) if kind == "uniform" else normal
-    match kind:
-        case "normal":
-            return normal
-        case "uniform":
+def normal(word: int) -> float:
+    return third(word, 0) + third(word, 1) + third(word, 2)
+
+
+def root(dim: int) -> float:
+    return next(2.0**i for i in range(20) if 4**i >= dim)
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element's coordinates, and its documented value in plain Python."""
+
+    seed: int
+    tensor: str
+    b: int
+    h: int
+    s: int
+    d: int
+    dim: int
+
+    def bits(self, *coordinates: int) -> int:
+        return bits(self.seed, self.tensor, self.b, self.h, *coordinates)
+
+    def value(self, kind: DataKind) -> float:
+        word = self.bits(self.s, self.d)
+        if kind == "uniform":
             return third(word, 0)
-        case "one-hot":
-            return 4.0 if row % dim == d else 0.0
-        case "constant":
-            return 0.5
-        case "large-logits":
-            return 32 * normal if tensor == "q" else normal
-        case "rising-scores" if tensor == "q":
-            inside = d < copies * digits
-            return inside * 32.0 ** (d % digits) * root / (32 * rounded_copies) * (1 + row % 4 / 4)
-        case "rising-scores":
-            place, size = d % digits, abs(s)
-            digit = size // 32**place if place == digits - 1 else size // 32**place % 32
-            return (digit if s > 0 else -digit) * (1 + head % 4 / 4)
-        case "huge-logit" if d == 0:
-            return 8.0 if tensor == "q" else 16 * root * (s == 0)
-        case "ties" if tensor == "q":
-            return 2.0 if d == 0 else normal
-        case "ties" if d == 0:
-            return -(root / 2) * (0 if s % 3 == 0 else 1 + row % 7)
-        case "ties":
-            shared = bits(seed, tensor, b, h, 1 << 62, d)
-            return sum(third(shared, i) for i in range(3))
-    return normal
+        if self.tensor == "v" or kind == "normal":
+            return normal(word)
+        return self.query(kind, word) if self.tensor == "q" else self.key(kind, word)
+
+    def query(self, kind: DataKind, word: int) -> float:
+        digits = min(3, self.dim)
+        copies = self.dim // digits
+        step = root(self.dim) / (32 * max(2**i for i in range(20) if 2**i <= copies))
+        rising = 32.0 ** (self.d % digits) * step if self.d < copies * digits else 0.0
+        values: dict[str, float] = {
+            "one-hot": 4.0 if self.bits(self.s) % self.dim == self.d else 0.0,
+            "constant": 0.5,
+            "large-logits": 32 * normal(word),
+            "rising-scores": rising * (1 + self.bits(self.s) % 4 / 4),
+            "huge-logit": 8.0 if self.d == 0 else normal(word),
+            "ties": 2.0 if self.d == 0 else normal(word),
+        }
+        return values[kind]
+
+    def key(self, kind: DataKind, word: int) -> float:
+        digits = min(3, self.dim)
+        place = self.d % digits
+        digit = abs(self.s) // 32**place if place == digits - 1 else abs(self.s) // 32**place % 32
+        level = 0 if self.s % 3 == 0 else 1 + self.bits(self.s) % 7
+        values: dict[str, float] = {
+            "one-hot": 4.0 if self.bits(self.s) % self.dim == self.d else 0.0,
+            "constant": 0.5,
+            "large-logits": normal(word),
+            "rising-scores": (digit if self.s > 0 else -digit) * (1 + self.bits(1 << 62) % 4 / 4),
+            "huge-logit": normal(word) if self.d else 16 * root(self.dim) * (self.s == 0),
+            "ties": normal(self.bits(1 << 62, self.d)) if self.d else -level * root(self.dim) / 2,
+        }
+        return values[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,8 +104,8 @@ def test_every_element_is_the_documented_function_of_its_coordinates(kind: DataK
         values = data.generate(kind, 7, tensor, 2, 2, positions, dim)
         assert values.shape == (2, 2, 4, dim)
         for b, h, row, d in np.ndindex(values.shape):
-            wanted = expected(kind, 7, tensor, b, h, int(positions[b, row]), d, dim)
-            assert values[b, h, row, d] == wanted, (dim, b, h, row, d)
+            element = Element(7, tensor, b, h, int(positions[b, row]), d, dim)
+            assert values[b, h, row, d] == element.value(kind), element
 
 
 def test_version_1_is_frozen() -> None:

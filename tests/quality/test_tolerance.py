@@ -1,0 +1,214 @@
+"""The tolerance from both sides: rounding keeps well inside it, and typical wrong answers do not.
+
+`docs/decisions/tolerance.md` holds the figures of a longer measurement of the same kind.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+
+from attncheck.compare import judge
+from attncheck.compare.difference import Difference
+from attncheck.graph import read, write
+from attncheck.graph.case import Case
+from attncheck.oracle.attention import answer
+from attncheck.problem import Problem
+from attncheck.scenario.model import DataKind, Scenario
+from attncheck.tensors.dtypes import narrow
+from tests.drawing import scenario
+from tests.quality import numpy_kernels
+
+KINDS = get_args(DataKind)
+Compute = judge.Compute
+
+HEADROOM = {"blocked": 1 / 4, "sequential": 1.0, "onnx runtime": 1 / 4}
+"""Of the tolerance, what rounding alone may use: the rule of docs/decisions/tolerance.md."""
+
+
+def drawn_cases(count: int, seed: int, dtype: str, longest: int = 1000) -> list[Scenario]:
+    """Shapes, features and data that ONNX Runtime's CPU provider takes too."""
+    pick = random.Random(seed)
+    cases = []
+    for _ in range(count):
+        batch, rows = pick.choice((1, 1, 2)), pick.choice((1, 1, 4, 17))
+        past = 0 if batch > 1 and rows > 1 else pick.choice([n for n in (0, 5, 20, 100, 1000, 5000) if n <= longest])
+        kv_heads = pick.choice((1, 2))
+        axes: dict[str, Any] = {
+            "dtype": dtype,
+            "q_len": (rows,) * batch,
+            "past_len": (past,) * batch,
+            "kv_heads": kv_heads,
+            "heads": kv_heads * pick.choice((1, 2)),
+            "head_dim": pick.choice((16, 32, 64, 128, 256)),
+            "scale": pick.choice((None, None, 1.0, 0.25)),
+            "softcap": pick.choice((0.0, 0.0, 50.0, 2.0)),
+            "window": pick.choice((None, None, 1, 4, 17)),
+            "rotary": pick.choice((None, None, "half", "interleaved")),
+            "data": pick.choice(KINDS),
+            "seed": pick.randrange(1000),
+        }
+        cases.append(scenario(**axes))
+    return cases
+
+
+def on_output(case: Case, outputs: dict[str, NDArray[Any]], compute: Compute) -> Difference:
+    """The output alone, judged."""
+    problem = read.problem(case.model, case.inputs)
+    return judge.differences(problem, answer(problem, case.inputs)[:1], outputs, compute, "sample")[0]
+
+
+def share_used(found: Difference, dtype: str) -> float:
+    """Of the tolerance: margin where float32 stores exactly enough; for float16 what is beyond one honest rounding."""
+    rounding = 2.0**-11 * abs(found.expected) if dtype == "float16" else 0.0
+    return max(0.0, found.error - rounding) / found.tolerance
+
+
+@pytest.mark.parametrize(
+    ("dtype", "compute", "kernel"),
+    [
+        ("float32", "f32", "blocked"),
+        ("float32", "f32", "sequential"),
+        ("float16", "f32", "blocked"),
+        ("float16", "native", "blocked"),
+    ],
+)
+def test_a_numpy_kernels_rounding_leaves_the_headroom(dtype: str, compute: Compute, kernel: str) -> None:
+    arithmetic = np.float16 if compute == "native" else np.float32
+    shares = []
+    for drawn in drawn_cases(60, 1, dtype):
+        case = write.build(drawn)
+        problem = read.problem(case.model, case.inputs)
+        with np.errstate(under="ignore"):
+            output = numpy_kernels.attention(problem, case.inputs, arithmetic, getattr(numpy_kernels, kernel))
+        shares.append(share_used(on_output(case, {"output": output}, compute), dtype))
+    assert max(shares) <= HEADROOM[kernel]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_onnx_runtimes_rounding_leaves_the_headroom(dtype: str) -> None:
+    shares = []
+    for drawn in drawn_cases(100, 2, dtype, longest=5000):
+        case = write.build(drawn)
+        session = onnxruntime.InferenceSession(case.model, providers=["CPUExecutionProvider"])
+        names = [output.name for output in case.outputs]
+        outputs = dict(zip(names, session.run(names, dict(case.inputs)), strict=True))
+        shares.append(share_used(on_output(case, outputs, "f32"), dtype))
+    assert max(shares) <= HEADROOM["onnx runtime"]
+
+
+def test_sums_of_thousands_of_float16_terms_one_by_one_are_a_fault_and_fail() -> None:
+    case = write.build(scenario(dtype="float16", q_len=(1,), past_len=(5000,), data="constant"))
+    problem = read.problem(case.model, case.inputs)
+    output = numpy_kernels.attention(problem, case.inputs, np.float16, numpy_kernels.sequential)
+    assert not on_output(case, {"output": output}, "native").passed
+
+
+Wrong = Callable[[Problem], Problem]
+
+
+def shift(low: int, high: int) -> Wrong:
+    """Visible intervals with both ends moved, within the keys that are there."""
+
+    def moved(problem: Problem) -> Problem:
+        kv_len = np.asarray(problem.kv_len)[:, None]
+        ends = np.stack(
+            [
+                np.clip(problem.visible[..., 0] + low, 0, kv_len),
+                np.clip(problem.visible[..., 1] + high, 0, kv_len),
+            ],
+            axis=-1,
+        )
+        return replace(problem, visible=ends.astype(np.int32))
+
+    return moved
+
+
+def without_causality(problem: Problem) -> Problem:
+    everything = np.stack([np.zeros(problem.batch), np.asarray(problem.kv_len)], axis=-1)[:, None]
+    return replace(problem, visible=np.broadcast_to(everything, problem.visible.shape).astype(np.int32))
+
+
+def without_the_past_offset(problem: Problem) -> Problem:
+    past_len = np.asarray(problem.past_len)[:, None]
+    visible = np.stack([problem.visible[..., 0], problem.visible[..., 1] - past_len], axis=-1)
+    return replace(problem, visible=visible.astype(np.int32))
+
+
+def positions_from_0(problem: Problem) -> Problem:
+    assert problem.rotary is not None
+    first = problem.rotary.positions[:, :1]
+    return replace(problem, rotary=replace(problem.rotary, positions=problem.rotary.positions - first))
+
+
+def other_style(problem: Problem) -> Problem:
+    assert problem.rotary is not None
+    style = "half" if problem.rotary.style == "interleaved" else "interleaved"
+    return replace(problem, rotary=replace(problem.rotary, style=style))  # type: ignore[arg-type]
+
+
+WRONG_ANSWERS: dict[str, tuple[dict[str, Any], Wrong]] = {
+    "softcap 2 ignored": ({"softcap": 2.0}, lambda it: replace(it, softcap=0.0)),
+    "softcap 50 ignored": ({"softcap": 50.0}, lambda it: replace(it, softcap=0.0)),
+    "softcap 50 ignored on large logits": (
+        {"softcap": 50.0, "data": "large-logits"},
+        lambda it: replace(it, softcap=0.0),
+    ),
+    "softcap before scale": (
+        {"softcap": 2.0, "scale": 0.25},
+        lambda it: replace(it, softcap=it.softcap * it.scale),
+    ),
+    "a window one key too wide": ({"window": 4}, shift(-1, 0)),
+    "a window one key too narrow": ({"window": 4}, shift(1, 0)),
+    "the window forgotten": ({"window": 4}, lambda it: replace(it, visible=it.visible * np.array([0, 1], np.int32))),
+    "the last key dropped": ({}, shift(0, -1)),
+    "the first key dropped": ({}, shift(1, 0)),
+    "one key beyond causality": ({}, shift(0, 1)),
+    "causality missing": ({}, without_causality),
+    "the causal triangle not shifted by the past": ({}, without_the_past_offset),
+    "scale applied twice": ({}, lambda it: replace(it, scale=it.scale**2)),
+    "scale 1 for the default": ({}, lambda it: replace(it, scale=1.0)),
+    "rotary forgotten": ({"rotary": "half"}, lambda it: replace(it, rotary=None)),
+    "rotary of the other style": ({"rotary": "interleaved"}, other_style),
+    "rotary positions without the past": ({"rotary": "half"}, positions_from_0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"q_len": (4,), "past_len": (20,)},
+        {"q_len": (3, 3, 3), "past_len": (9, 33, 5)},
+        {"q_len": (16,), "past_len": (64,), "head_dim": 64},
+    ],
+    ids=["speculative", "ragged", "chunked"],
+)
+@pytest.mark.parametrize("fault", WRONG_ANSWERS)
+def test_a_typical_wrong_answer_fails(fault: str, shape: dict[str, Any], dtype: str) -> None:
+    features, wrong = WRONG_ANSWERS[fault]
+    case = write.build(scenario(**shape, **features, dtype=dtype))
+    problem = read.problem(case.model, case.inputs)
+    outputs = {each.output: narrow(each.values, dtype) for each in answer(wrong(problem), case.inputs)}
+    found = judge.differences(problem, answer(problem, case.inputs), outputs, "f32", fault)
+    assert max(each.margin for each in found) > 3
+    assert found[0].failing > found[0].compared // 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_swapped_heads_and_a_lost_half_of_a_head_fail_on_every_kind_of_data(kind: str, dtype: str) -> None:
+    case = write.build(scenario(q_len=(8,), past_len=(8,), data=kind, dtype=dtype))
+    right = narrow(answer(read.problem(case.model, case.inputs), case.inputs)[0].values, dtype)
+    heads = right.reshape(1, 8, 4, 16)
+    half = heads.copy()
+    half[..., 8:] = 0
+    for wrong in (heads[:, :, [2, 3, 0, 1]], half):
+        assert not on_output(case, {"output": wrong.reshape(right.shape)}, "f32").passed
