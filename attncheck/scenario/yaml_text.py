@@ -27,7 +27,7 @@ DEPTH_LIMIT = 16
 
 
 def read(file: str, text: str) -> Document:
-    """Read YAML. `mistakes` of the document hold what is not YAML or not used here; `root` is None where nothing is."""
+    """Read YAML. The document's `mistakes` hold what is not YAML, or is YAML that the language has no use for."""
     lines = tuple(text.split("\n"))
     reader = _Reader(Document(file, lines))
     root: Node | None = None
@@ -64,7 +64,7 @@ _COMPLAINTS = (
     ),
     ("unexpected end of stream", True, "a quote is not closed", "close it"),
 )
-"""Words of the parser's problem; whether the place to show is where the construct began; message and hint of the house."""
+"""Words of the parser's problem; whether to show where the construct began; message and hint of the house."""
 
 
 def _complaint(error: MarkedYAMLError) -> tuple[Node, str, str]:

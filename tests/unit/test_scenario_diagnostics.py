@@ -1,7 +1,7 @@
 """Every mistake says what, where, what is allowed and what next: golden files under tests/diagnostics.
 
-Each folder holds `expected.txt` and mostly `input.yaml`, which is loaded. `steps.txt`, where there is one, says what else
-is done, a step a line:
+Each folder holds `expected.txt` and mostly `input.yaml`, which is loaded. `steps.txt`, where there is one, says what
+else is done, a step a line:
 
     symlink NAME TARGET, mkdir NAME                         made first
     path NAME                                               loaded in place of `input.yaml`
@@ -51,13 +51,6 @@ def perform(folder: Path) -> tuple[Diagnostic, ...]:
         scenarios = load(paths or ["input.yaml"]) if paths or Path("input.yaml").exists() else ()
         for word, rest in steps:
             if word in ACTIONS:
-                ACTIONS[word](scenarios, rest)
-    except ScenarioErrors as wrong:
-        return wrong.diagnostics
-    return ()
-
-
-ACTIONS:
                 ACTIONS[word](scenarios, rest)
     except ScenarioErrors as wrong:
         return wrong.diagnostics
