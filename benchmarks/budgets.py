@@ -54,7 +54,7 @@ class Figure:
     budget: float | None = None
 
     def __str__(self) -> str:
-        said = f"{self.name:<46} {self.measured:>8.3g} {self.unit:<10}"
+        said = f"{self.name:<46} {self.measured:>8.4g} {self.unit:<10}"
         if self.budget is None:
             return said.rstrip()
         return f"{said} budget {self.budget:g}: {'kept' if self.measured <= self.budget else 'EXCEEDED'}"
