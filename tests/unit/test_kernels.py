@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.scenario.model import Scenario
-from tests.device import KERNELS, Work, compute, differences, failing, has_f16, work
+from tests.device import KERNELS, Work, compute, differences, failing, has_f16, hello, work
 from tests.drawing import KINDS, scenario, scenarios
 
 HEAD_DIMS = (4, 5, 8, 12, 16, 40, 64, 80, 96, 128, 256)
@@ -179,6 +180,15 @@ def test_more_than_65535_rounds_of_all_loops_together(kernel: str, head_dim: int
     """Software Vulkan counts nested loops together: a wide head reaches its limit at some thousand keys."""
     drawn = scenario(q_len=(8,), past_len=(7_000,), heads=1, kv_heads=1, head_dim=head_dim, data="rising-scores")
     assert_right(work(drawn), kernel)
+
+
+def test_one_section_for_all_keys_would_be_cut_short_by_software_vulkan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What sections are for: where this passes no more, they can go."""
+    if "llvmpipe" not in hello().device["adapter"]:
+        pytest.skip("only llvmpipe ends loops")
+    monkeypatch.setattr(planner, "LOOP_ROUNDS", 1 << 30)
+    given = work(scenario(q_len=(8,), past_len=(7_000,), heads=1, kv_heads=1, head_dim=128))
+    assert failing(differences(given, "online"))
 
 
 @both_kernels

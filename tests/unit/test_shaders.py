@@ -1,0 +1,124 @@
+"""The shipped shaders: each compiles with every prelude in use, keeps its contract and WebGPU's default limits."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from attncheck import shipped
+from attncheck.kernels.planner import MAX_HEAD_DIM
+from attncheck.kernels.sources import SHADERS
+from attncheck.kernels.uniforms import fields
+from tests.device import KERNELS, has_f16, plan, runtime, work
+from tests.drawing import scenario
+
+FILES = sorted(shipped.shaders_dir().glob("*.wgsl"))
+every_shader = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+WORKGROUP_BYTES = 16384
+INVOCATIONS = 256
+STORAGE_BUFFERS = 8
+
+
+@cache
+def specialisations() -> frozenset[tuple[str, str]]:
+    """(shader, prelude) of every plan: each dtype, with rotary and without, with a past, on both kernels."""
+    return frozenset(
+        (dispatch.shader, dispatch.prelude)
+        for dtype in ("float32", "float16")
+        for rotary in (None, "half")
+        for kernel in KERNELS
+        for dispatch in plan(work(scenario(dtype=dtype, rotary=rotary, past_len=(3,))), kernel).dispatches
+    )
+
+
+def code(file: Path) -> str:
+    return re.sub(r"//[^\n]*", "", file.read_text(encoding="utf-8"))
+
+
+def test_the_shipped_files_are_the_shaders_that_plans_name() -> None:
+    assert [file.stem for file in FILES] == sorted(SHADERS)
+    assert {shader for shader, _ in specialisations()} == set(SHADERS)
+
+
+def test_every_shader_compiles_with_every_prelude_in_use() -> None:
+    for shader, prelude in sorted(specialisations()):
+        if "f16" in prelude and not has_f16():
+            continue
+        text = (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8")
+        bindings = len(re.findall(r"@binding\(", text))
+        runtime()._pipeline(prelude, text, shader, bindings - 1)
+
+
+def test_shapes_and_features_specialise_nothing() -> None:
+    """Pipelines cost most of a cold start: a few for all cases there are."""
+    assert len(specialisations()) <= 14
+
+
+def test_only_enable_and_aliases_are_prepended() -> None:
+    for _, prelude in specialisations():
+        assert re.fullmatch(r"(enable f16;\n)?(alias \w+ = (f32|f16);\n)*", prelude)
+
+
+@every_shader
+def test_a_shader_opens_with_its_contract(file: Path) -> None:
+    contract = file.read_text(encoding="utf-8").split("\n\n")[0]
+    assert contract.startswith(f"// {file.name}: ")
+    assert all(line.startswith("// ") for line in contract.splitlines())
+    for word in ("prelude", "bindings", "workgroup", "numerics"):
+        assert f"// {word} " in contract
+
+
+@every_shader
+def test_a_shader_takes_its_sizes_from_uniforms(file: Path) -> None:
+    text = code(file)
+    assert fields(text, str(file))
+    assert "arrayLength" not in text
+    assert "override " not in text
+
+
+@every_shader
+def test_a_shader_does_not_know_subgroups(file: Path) -> None:
+    assert "subgroup" not in code(file)
+
+
+@every_shader
+def test_a_shader_keeps_to_the_default_limits(file: Path) -> None:
+    text = code(file)
+    (size,) = re.findall(r"@workgroup_size\((\d+)\)", text)
+    assert int(size) <= INVOCATIONS
+    assert len(re.findall(r"var<storage", text)) <= STORAGE_BUFFERS
+    assert workgroup_bytes(text) <= WORKGROUP_BYTES
+
+
+def workgroup_bytes(text: str) -> int:
+    """Bytes of the workgroup variables, from the constants of the text; Visible is three words."""
+    constants = {name: int(value) for name, value in re.findall(r"const (\w+) = (\d+)u;", text)}
+    element = {"f32": 4, "u32": 4, "Visible": 12}
+    total = 0
+    for kind, count in re.findall(r"var<workgroup> \w+: array<(\w+), ([^>]+)>;", text):
+        factors = [constants[factor.strip()] for factor in count.split("*")]
+        size = element[kind]
+        for factor in factors:
+            size *= factor
+        total += size
+    assert len(re.findall("var<workgroup>", text)) == len(re.findall("var<workgroup> \\w+: array", text))
+    return total
+
+
+def test_the_widest_head_fits_the_online_tile() -> None:
+    assert f"const MAX_DIM = {MAX_HEAD_DIM}u;" in (shipped.shaders_dir() / "online.wgsl").read_text(encoding="utf-8")
+
+
+def test_both_kernels_cap_scores_by_the_same_words() -> None:
+    """WGSL has no include: the twin functions must stay twins."""
+
+    def twins(shader: str) -> list[str]:
+        text = (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8")
+        return re.findall(r"(?ms)^fn (?:accurate_tanh|log2_score)\b.*?^}", text)
+
+    assert len(twins("online")) == 2
+    assert twins("online") == twins("naive_scores")

@@ -1,0 +1,194 @@
+"""The WebGPU executor: what it catches, what it says, and what it costs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attncheck.backends.base import BackendUnavailable, Launch
+from attncheck.engine.worker import Worker
+from attncheck.kernels.plan import Buffer, Dispatch, Plan
+from tests.device import compute, hello, plan, runtime, work, worker_module
+from tests.drawing import scenario
+
+PARAMS = """
+struct Params { first: u32, count: u32, }
+@group(0) @binding(0) var<uniform> params: Params;
+"""
+
+FILL = (
+    PARAMS
+    + """
+@group(0) @binding(1) var<storage, read_write> data: array<f32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x < params.count) { data[params.first + id.x] = 1.0; }
+}
+"""
+)
+
+
+def run(source: str, *, first: int = 0, count: int = 4, buffer: dict[str, Any] | None = None, prelude: str = "") -> Any:
+    """Run one dispatch over a buffer of four floats; the output "y" where the buffer is one."""
+    fields: dict[str, Any] = {"name": "y", "nbytes": 16, "output": "y"} | (buffer or {})
+    given = Buffer(**fields)
+    packed = np.array([first, count, 0, 0], np.uint32).tobytes()
+    dispatch = Dispatch("x", prelude, packed, (given.name,), (1, 1, 1))
+    made = Plan("test", (given,), (dispatch,), {"x": (source, "some/x.wgsl")})
+    outputs = [{"name": "y", "dtype": "float32", "shape": [4]}]
+    inputs = {"x": np.arange(4, dtype=np.float32)}
+    prepared = runtime().prepare({"plan": asdict(made), "outputs": outputs})
+    return runtime().run(prepared, inputs)
+
+
+def failure(source: str, **how: Any) -> Any:
+    with pytest.raises(worker_module("failure").Failure) as caught:
+        run(source, **how)
+    return caught.value
+
+
+def test_an_output_comes_back_with_evidence_of_what_ran() -> None:
+    outputs, evidence = run(FILL)
+    assert outputs["y"].tolist() == [1.0] * 4
+    assert evidence["kernels"] == ["x"]
+    assert hello().device["adapter"] in evidence["provider"]
+
+
+def test_what_no_kernel_writes_comes_back_as_nan() -> None:
+    outputs, _ = run(FILL, count=2)
+    assert outputs["y"][:2].tolist() == [1.0, 1.0]
+    assert np.isnan(outputs["y"][2:]).all()
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 500, 1000])
+def test_a_write_beyond_the_end_of_a_buffer_is_reported_with_its_name(beyond: int) -> None:
+    found = failure(FILL, first=4 + beyond, count=1)
+    assert found.verdict == "oob-write"
+    assert found.message == (
+        f"a kernel wrote past the end of y: the first stray byte is {4 * beyond} bytes behind its 16 bytes"
+    )
+
+
+def test_a_write_beyond_the_end_of_scratch_is_reported_too() -> None:
+    found = failure(FILL, first=3, count=2, buffer={"name": "[scratch]", "output": None})
+    assert found.verdict == "oob-write"
+    assert "past the end of [scratch]" in found.message
+
+
+def test_a_write_into_an_input_is_reported() -> None:
+    """1.0 is written over 2.0, 00 00 00 40: the first byte that changes is the third of the third float."""
+    found = failure(FILL, first=2, count=1, buffer={"name": "x", "input": "x", "output": None})
+    assert (found.verdict, found.message) == ("oob-write", "a kernel wrote into the input x, first at byte 10")
+
+
+def test_a_buffer_of_half_words_is_guarded_from_its_first_byte_behind() -> None:
+    """Six bytes of float16: the guard starts in the middle of a word."""
+    found = failure(FILL, first=1, count=1, buffer={"nbytes": 6, "output": None})
+    assert found.message.endswith("the first stray byte is 0 bytes behind its 6 bytes")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "reason"),
+    [
+        ("{ data[", "{ dat[", "some/x.wgsl:8:32: ", "no definition in scope for identifier: `dat`"),
+        ("= 1.0;", "= 1u;", "some/x.wgsl:8:32: ", "automatic conversions cannot convert elements of `u32` to `f32`"),
+        ("read_write", "read", "some/x.wgsl:8:32: ", "valid destination for a store"),
+        ("fn main(", "fn main((", "some/x.wgsl:7:9: ", 'expected identifier, found "("'),
+        ("fn main(", "fn other(", "some/x.wgsl: ", "main"),
+    ],
+)
+@pytest.mark.parametrize("prelude", ["", "alias elem = f32;\nalias stored = f32;\n"])
+def test_a_shader_that_does_not_compile_is_named_with_file_and_line(
+    old: str, new: str, place: str, reason: str, prelude: str
+) -> None:
+    found = failure(FILL.replace(old, new), prelude=prelude)
+    assert found.verdict == "error"
+    assert found.message.startswith(place)
+    assert reason in found.message
+    assert "\n" not in found.message
+
+
+def test_a_shader_with_other_bindings_than_the_plan_is_refused() -> None:
+    found = failure(FILL.replace("@binding(1)", "@binding(2)"))
+    assert found.message == (
+        "some/x.wgsl: must declare in @group(0) the uniforms at @binding(0) and storage buffers at 1 to 1; "
+        "it declares 0 uniform, 2 storage"
+    )
+
+
+def test_an_input_that_is_missing_or_too_short_is_refused() -> None:
+    missing = failure(FILL, buffer={"name": "q", "input": "q"})
+    assert missing.message == "the case has no input 'q', which the kernels need"
+    short = failure(FILL, buffer={"name": "x", "input": "x", "nbytes": 32})
+    assert short.message == "input 'x' has 16 bytes; the kernels read 32"
+
+
+def test_no_pipeline_is_compiled_twice() -> None:
+    given = work(scenario(q_len=(3,)))
+    compute(given, "naive")
+    before = dict(runtime().pipelines)
+    compute(work(scenario(q_len=(5, 2), head_dim=8, window=2, softcap=3.0)), "naive")
+    assert runtime().pipelines == before
+
+
+def test_inputs_larger_than_the_last_run_s_do_not_disturb_it() -> None:
+    """The staging buffer is kept and grows; results are copies."""
+    small = compute(work(scenario(q_len=(2,))), "online")["output"]
+    kept = small.copy()
+    compute(work(scenario(q_len=(64,), data="large-logits")), "online")
+    np.testing.assert_array_equal(small, kept)
+
+
+def test_the_device_is_described_as_it_is_measured() -> None:
+    device = hello().device
+    assert device["subgroup_size"] is None or device["subgroup_size"] in (1, 2, 4, 8, 16, 32, 64, 128)
+    assert device["backend"] != "OpenGL"
+    assert device["software"] == (device["type"] == "CPU")
+    assert device["limits"]["max-storage-buffer-binding-size"] >= 128 << 20
+
+
+def test_a_worker_process_runs_a_plan_end_to_end() -> None:
+    given = work(scenario(rotary="interleaved", past_len=(3,)))
+    payload = {"plan": asdict(plan(given, "online")), "outputs": given.outputs}
+    worker = Worker(Launch("webgpu", {"adapter": None}))
+    try:
+        handle = worker.prepare(payload, 60.0)
+        answer = worker.run(handle, dict(given.inputs), 60.0)
+        worker.release(handle, 60.0)
+    finally:
+        worker.close()
+    here = compute(given, "online")
+    assert sorted(answer["outputs"]) == sorted(here)
+    for name, array in here.items():
+        np.testing.assert_array_equal(answer["outputs"][name], array)
+    assert sorted(answer["evidence"]["kernels"]) == ["append", "online", "rotary"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="says how to hide Vulkan drivers from the loader on Linux only")
+def test_without_a_vulkan_adapter_the_worker_says_what_to_install(tmp_path: Path) -> None:
+    nothing = {"VK_DRIVER_FILES": str(tmp_path / "none.json"), "VK_ICD_FILENAMES": str(tmp_path / "none.json")}
+    with pytest.raises(BackendUnavailable, match=r"no Vulkan, Metal or D3D12 adapter.*mesa-vulkan-drivers"):
+        Worker(Launch("webgpu", {"adapter": None}, environment=nothing))
+
+
+def test_an_adapter_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with pytest.raises(worker_module("failure").Failure) as caught:
+        worker_module("webgpu").start({"adapter": "no such thing"})
+    assert caught.value.message.startswith("no adapter matches 'no such thing'; there is ")
+    assert hello().device["adapter"] in caught.value.message
+
+
+def test_an_adapter_is_found_by_a_part_of_its_name_in_any_case() -> None:
+    part = hello().device["adapter"][:5].upper()
+    assert worker_module("adapters").choose(part).info["device"] == hello().device["adapter"]
+
+
+def test_adapters_are_listed_for_the_doctor() -> None:
+    listed = worker_module("webgpu").list_adapters()
+    assert hello().device["adapter"] in [adapter["adapter"] for adapter in listed]
+    assert {"adapter", "driver", "backend", "type", "software", "f16", "limits"} <= set(listed[0])
