@@ -54,11 +54,15 @@ class Result:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Sent once, first: how many cases, on which backends (candidates first, then the reference)."""
+    """Sent once, first: how many cases, on which backends (candidates first, then the reference), and how.
+
+    settings   whatever else decides what a backend computes, in words: kernel policy, adapter, shaders
+    """
 
     cases: int
     backends: tuple[str, ...]
     reference: str | None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,10 @@ class BackendFailed:
 
 @dataclass(frozen=True)
 class CaseFinished:
-    """One case is judged on every backend; `data` describes its inputs for verbose reports."""
+    """One case is judged on every backend; `digest` names its content, whatever its address."""
 
     scenario: Scenario
+    digest: str
     results: tuple[Result, ...]
 
 

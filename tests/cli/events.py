@@ -9,6 +9,7 @@ from dataclasses import replace
 from attncheck.backends.base import Hello
 from attncheck.compare.difference import Difference, Place
 from attncheck.engine.events import (
+    Attribution,
     BackendFailed,
     BackendReady,
     CaseFinished,
@@ -75,12 +76,13 @@ def scenario(case: str, **changes: object) -> Scenario:
 
 
 def finished(*results: Result) -> CaseFinished:
-    return CaseFinished(scenario(results[0].case), results)
+    return CaseFinished(scenario(results[0].case), "digest", results)
 
 
 MISMATCH = difference(
     281.8, got=-0.123456791, expected=-0.123146811, place=Place("output", 1, 3, 127, 63), subject="online"
 )
+SUSPECT = Attribution("reference suspect: wgsl agrees with the oracle", reference_oracle=3.1e-4)
 NONFINITE = difference(
     math.inf,
     role="present_value",
@@ -106,7 +108,9 @@ def every_verdict() -> list[Event]:
         ),
         finished(
             result(prefill + "exact"),
-            reference(prefill + "exact", Verdict.MISMATCH, worst=MISMATCH, differences=(MISMATCH,)),
+            reference(
+                prefill + "exact", Verdict.MISMATCH, worst=MISMATCH, differences=(MISMATCH,), attribution=SUSPECT
+            ),
         ),
         finished(
             result(
@@ -115,13 +119,13 @@ def every_verdict() -> list[Event]:
                 kernel="online",
                 worst=MISMATCH,
                 differences=(difference(), MISMATCH, difference(3.0, "present_key", "online")),
+                diagnosis="equals the kernel that forgets the window",
+                attribution=Attribution("wgsl is wrong: ort-cpu agrees with the oracle", 3.1e-4, 2.0e-7, 3.1e-4),
             ),
             reference(long),
         ),
         finished(result(window + "holes", Verdict.NONFINITE, worst=NONFINITE, differences=(NONFINITE,))),
-        finished(
-            result(window + "overrun", Verdict.OOB_WRITE, message="present_key: 3 bytes of its guard zone changed")
-        ),
+        finished(result(window + "overrun", Verdict.OOB_WRITE, message="3 bytes behind present_key changed")),
         finished(result(window + "elsewhere", Verdict.FALLBACK, message="asked for WebGPU, the CPU provider ran")),
         finished(
             result(
@@ -135,9 +139,7 @@ def every_verdict() -> list[Event]:
         finished(result(window + "large", Verdict.OUT_OF_MEMORY, message="a buffer of 3 GiB could not be made")),
         finished(result(window + "gone", Verdict.DEVICE_LOST, message="the device was lost: unknown reason")),
         finished(result(window + "short", Verdict.MALFORMED, message="output: shape (2, 4) instead of (2, 4, 64)")),
-        finished(
-            result(window + "broken", Verdict.ERROR, message="naive.wgsl:12:5: no definition in scope for `hedas`")
-        ),
+        finished(result(window + "broken", Verdict.ERROR, message="naive.wgsl:12:5: no definition in scope: `hedas`")),
         finished(result(window + "half", Verdict.UNSUPPORTED, message="the adapter has no f16")),
         finished(result(window + "known", Verdict.MISMATCH, status=Status.XFAILED, worst=MISMATCH)),
         finished(result(window + "mended", status=Status.XPASSED)),
