@@ -6,22 +6,27 @@ from typing import Any, Dict, List, Optional
 
 import wgpu
 from failure import Failure
-from wgpu.backends.wgpu_native.extras import set_instance_extras
 
 INSTALL = (
     "no Vulkan, Metal or D3D12 adapter was found; on Debian or Ubuntu `apt-get install mesa-vulkan-drivers` "
     "gives a software one, elsewhere install the GPU's driver"
 )
-FEATURES = ("shader-f16", "subgroup")
-"""Enabled where the adapter offers them."""
+FEATURES = ("shader-f16", "subgroup", "subgroups")
+"""Enabled where the adapter offers them; wgpu calls subgroups by the first name, Dawn by the second."""
 
 LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size")
 """Raised to what the adapter offers; everything else stays at WebGPU's defaults, so that shaders stay portable."""
 
 _RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
 
-# OpenGL counts as secondary: its adapter lacks f16 and fails on these shaders, and opening it takes time.
-set_instance_extras(backends=["Primary"])
+DAWN = hasattr(wgpu, "wgpu_py_version")
+"""Whether `wgpu` is wgpudawn under that name (see dawn.py)."""
+
+if not DAWN:  # it has no OpenGL, and after its own set_instance_extras a request for a device is never answered
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    # OpenGL counts as secondary: its adapter lacks f16 and fails on these shaders, and opening it takes time.
+    set_instance_extras(backends=["Primary"])
 
 
 def describe(adapter: Any) -> Dict[str, Any]:

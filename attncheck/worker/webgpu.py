@@ -168,9 +168,10 @@ class Runtime:
 
     def _subgroup_size(self) -> Any:
         """Measured in a shader, since adapters misreport it; None where shaders cannot say."""
-        if "subgroup" not in self.device.features:
+        if not {"subgroup", "subgroups"} & set(self.device.features):
             return None
-        module = self.device.create_shader_module(code=_SUBGROUP_SIZE)
+        enable = "enable subgroups;" if adapters.DAWN else ""  # a line that naga does not know
+        module = self.device.create_shader_module(code=enable + _SUBGROUP_SIZE)
         pipeline = self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
         buffer = self._filled(np.zeros(4, np.uint8))
         group = self.device.create_bind_group(

@@ -1,0 +1,23 @@
+"""WebGPU through Dawn, whose shader compiler is Tint, as a worker's runtime: webgpu.py on wgpudawn in wgpu's place."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from failure import Failure
+
+try:
+    import wgpudawn
+except ImportError as error:
+    raise Failure("error", "the package wgpudawn is not installed (pip install 'attncheck[dawn]')") from error
+
+wgpudawn.install_as_wgpu()  # before webgpu.py imports wgpu
+
+import webgpu  # noqa: E402
+
+
+def start(options: Dict[str, Any]) -> webgpu.Runtime:
+    """As webgpu.start."""
+    runtime = webgpu.start(options)
+    runtime.hello["versions"] = {"wgpudawn": wgpudawn.__version__, "numpy": runtime.hello["versions"]["numpy"]}
+    return runtime
