@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -118,7 +119,12 @@ def requirement_name(requirement: str) -> str:
 def project_table() -> dict[str, list[str]]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)
-    return {"runtime": table["project"]["dependencies"], "dev": table["dependency-groups"]["dev"]}
+    extras = itertools.chain.from_iterable(table["project"]["optional-dependencies"].values())
+    return {
+        "runtime": table["project"]["dependencies"],
+        "extras": list(extras),
+        "dev": table["dependency-groups"]["dev"],
+    }
 
 
 def test_the_locks_hold_every_dependency_and_agree_with_each_other() -> None:
@@ -131,8 +137,8 @@ def test_the_locks_hold_every_dependency_and_agree_with_each_other() -> None:
 def test_each_dependency_has_its_line_in_the_decisions() -> None:
     decisions = (ROOT / "docs" / "decisions" / "dependencies.md").read_text(encoding="utf-8")
     named = {requirement_name(name) for name in re.findall(r"^\| `([^`]+)`", decisions, re.MULTILINE)}
-    table = project_table()
-    assert named == {requirement_name(requirement) for requirement in table["runtime"] + table["dev"]}
+    required = itertools.chain.from_iterable(project_table().values())
+    assert named == {requirement_name(requirement) for requirement in required}
 
 
 FOREIGN_TEXT = re.compile(

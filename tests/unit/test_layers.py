@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "attncheck" / "worker"
-RUNTIMES = {"onnxruntime", "wgpu"}
+RUNTIMES = {"onnxruntime", "wgpu", "wgpudawn"}
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
