@@ -192,3 +192,13 @@ def test_adapters_are_listed_for_the_doctor() -> None:
     listed = worker_module("webgpu").list_adapters()
     assert hello().device["adapter"] in [adapter["adapter"] for adapter in listed]
     assert {"adapter", "driver", "backend", "type", "software", "f16", "limits"} <= set(listed[0])
+
+
+def test_a_lost_device_is_said_to_be_lost() -> None:
+    own = worker_module("webgpu").start({"adapter": None})
+    given = work(scenario())
+    prepared = own.prepare({"plan": asdict(plan(given, "online")), "outputs": given.outputs})
+    own.device.destroy()
+    with pytest.raises(worker_module("failure").Failure) as caught:
+        own.run(prepared, given.inputs)
+    assert caught.value.verdict == "device-lost"
