@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-KEPT = {"memory_limit", "backends", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit"}
+KEPT = {"memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit", "repeat"}
 """Parameters that shape the backends. An id says all of a case, also what `--set` and `--seed` changed; every other
 parameter chooses among cases or shapes the report."""
 

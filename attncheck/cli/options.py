@@ -74,10 +74,9 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 SELECTION = together(
     click.argument("what", nargs=-1, metavar="[PATH|CASE-ID]..."),
     click.option("-k", "--keyword", metavar="EXPR", help="Only cases whose id fits: 'window and not mha'."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
+    click.option("--tag", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
     click.option(
         "--case",
-        "cases",
         multiple=True,
         type=Semicolons("text"),
         metavar="AXES",
@@ -85,7 +84,6 @@ SELECTION = together(
     ),
     click.option(
         "--set",
-        "changes",
         multiple=True,
         type=Semicolons("text"),
         metavar="AXIS=VALUE",
@@ -105,7 +103,6 @@ SELECTION = together(
 BACKENDS = together(
     click.option(
         "--backend",
-        "backends",
         multiple=True,
         metavar="NAME",
         help=f"What to test (repeatable).  [default: {DEFAULT_CANDIDATE}]",
@@ -150,6 +147,14 @@ JUDGEMENT = together(
         show_default=True,
         metavar="SECONDS",
         help="What a backend may take for one case.",
+    ),
+    click.option(
+        "--repeat",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Run each case so often; what changes is flagged, a verdict that changes fails.",
     ),
     click.option("--exit-zero", is_flag=True, help="Exit with 0 where failing cases would give 1."),
     click.option(

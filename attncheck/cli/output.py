@@ -12,7 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from attncheck.reports.lines import STYLES, Line
+from attncheck.reports.lines import STYLES, Line, shorten
+
+BAR_TEXT = 30
+"""Room for the last finished case behind the progress bar."""
 
 
 class Printer:
@@ -51,10 +54,10 @@ class Bar:
         if not (wanted and console.is_terminal and not console.is_dumb_terminal):
             return
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24, style="bright_black", complete_style="green", finished_style="green"),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
             console=console,
             transient=True,
             refresh_per_second=4,
@@ -75,7 +78,7 @@ class Bar:
     def advance(self, description: str) -> None:
         """One case is done."""
         if self._progress is not None:
-            self._progress.update(self._task, advance=1, description=description)
+            self._progress.update(self._task, advance=1, description=shorten(description, BAR_TEXT))
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Run cases and judge every backend.", context_settings=options.CONTEXT)
 @options.SELECTION
-@click.option("--list", "only_list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
+@click.option("--list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
 @options.BACKENDS
 @options.JUDGEMENT
 @options.DETAIL
@@ -30,7 +30,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     if given["quiet"] and given["verbose"]:
         raise click.UsageError("-q and -v exclude each other", ctx)
     scenarios = selection.selected(ctx.obj, given)
-    if given["only_list"]:
+    if given["list"]:
         for scenario in scenarios:
             click.echo(scenario.id)
         return 0
@@ -45,7 +45,7 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
 
     detail = Detail.QUIET if given["quiet"] else Detail.VERBOSE if given["verbose"] else Detail.NORMAL
     return Wanted(
-        backends=given["backends"] or (options.DEFAULT_CANDIDATE,),
+        backends=given["backend"] or (options.DEFAULT_CANDIDATE,),
         reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
         adapter=given["adapter"],
         kernel=given["kernel"],
@@ -55,6 +55,7 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         shaders=given["shaders"],
         fail_fast=given["fail_fast"],
         time_limit=given["time_limit"],
+        repeat=given["repeat"],
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
         detail=detail,

@@ -27,7 +27,7 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scen
     try:
         cases, unmatched = _named(base, given)
         _refuse_unmatched(unmatched, cases)
-        kept = select(cases, keyword=given["keyword"] or "", tags=given["tags"])
+        kept = select(cases, keyword=given["keyword"] or "", tags=given["tag"])
         changed = [_changed(case, given, limit) for case in kept]
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
@@ -56,7 +56,7 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Scenario], list[s
     mistakes: list[Diagnostic] = []
     cases: dict[str, Scenario] = {}
     unmatched = []
-    if not given["what"] and not given["cases"]:
+    if not given["what"] and not given["case"]:
         return list(addresses.shipped()), []
     for word in given["what"]:
         try:
@@ -67,7 +67,7 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Scenario], list[s
         if not found:
             unmatched.append(addresses.no_match(word))
         cases.update((case.id, case) for case in found)
-    for text in given["cases"]:
+    for text in given["case"]:
         try:
             case = from_command_line(text, given["memory_limit"])
         except ScenarioErrors as wrong:
@@ -87,7 +87,7 @@ def _refuse_unmatched(unmatched: Sequence[str], cases: Sequence[Scenario]) -> No
 
 
 def _changed(case: Scenario, given: Mapping[str, Any], limit: int) -> Scenario:
-    changes = " ".join(given["changes"])
+    changes = " ".join(given["set"])
     if changes:
         case = override(case, changes, limit)
     return override(case, f"seed={given['seed']}", limit) if given["seed"] is not None else case
@@ -95,5 +95,5 @@ def _changed(case: Scenario, given: Mapping[str, Any], limit: int) -> Scenario:
 
 def _nothing_left(given: Mapping[str, Any], before: int) -> str:
     said = [f"-k {given['keyword']!r}"] if given["keyword"] else []
-    said += [f"--tag {tag}" for tag in given["tags"]]
+    said += [f"--tag {tag}" for tag in given["tag"]]
     return f"{' and '.join(said) or 'the selection'} leaves none of {plural(before, 'case')}; nothing was run"

@@ -21,6 +21,7 @@ from attncheck.engine import status
 from attncheck.engine.events import BackendFailed, CaseFinished, Event, RunFinished
 from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
+from attncheck.reports.numbers import plural
 from attncheck.reports.table import Detail, Table
 from attncheck.scenario.model import Kernel, Scenario
 from attncheck.vocabulary import ExitCode, Flag
@@ -39,6 +40,7 @@ class Wanted:
     shaders: str | None
     fail_fast: bool
     time_limit: float
+    repeat: int
     exit_zero: bool
     fail_on: frozenset[Flag]
     detail: Detail
@@ -54,7 +56,9 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
     table = Table(layout, wanted.detail, wanted.invocation.command)
     seen = _Seen()
     cancelled = threading.Event()
-    options = engine.Options(time_limit=wanted.time_limit, fail_fast=wanted.fail_fast, cancelled=cancelled)
+    options = engine.Options(
+        time_limit=wanted.time_limit, repeat=wanted.repeat, fail_fast=wanted.fail_fast, cancelled=cancelled
+    )
     bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
     with _interruptible(cancelled), bar:
         for event in engine.run(scenarios, candidates, reference, options):
@@ -67,7 +71,14 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
                         error(f"backend {event.backend} could not start: {event.message}")
             if isinstance(event, CaseFinished):
                 bar.advance(name_of(event.scenario.id))
-    return seen.exit_code(wanted)
+    code = seen.exit_code(wanted)
+    for flag, cases in seen.flagged(wanted.fail_on).items():
+        have = "has" if len(cases) == 1 else "have"
+        more = ", ..." if len(cases) > 1 else ""
+        error(f"--fail-on {flag}: {plural(len(cases), 'case')} {have} this flag, {cases[0]}{more}")
+    if code is ExitCode.NOTHING:
+        error("every case was skipped: no backend takes any of them, so nothing was tested")
+    return code
 
 
 def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
@@ -95,16 +106,20 @@ class _Seen:
 
     def __init__(self) -> None:
         self._unavailable: list[str] = []
-        self._flags: set[Flag] = set()
+        self._flags: dict[Flag, list[str]] = {}
         self._finished: RunFinished | None = None
 
     def note(self, event: Event) -> None:
         if isinstance(event, BackendFailed):
             self._unavailable.append(event.backend)
         elif isinstance(event, CaseFinished):
-            self._flags.update(flag for result in event.results for flag in result.flags)
+            for flag in {flag for result in event.results for flag in result.flags}:
+                self._flags.setdefault(flag, []).append(event.scenario.id)
         elif isinstance(event, RunFinished):
             self._finished = event
+
+    def flagged(self, fail_on: frozenset[Flag]) -> dict[Flag, list[str]]:
+        return {flag: self._flags[flag] for flag in Flag if flag in fail_on and flag in self._flags}
 
     def exit_code(self, wanted: Wanted) -> ExitCode:
         assert self._finished is not None, "the engine's last event is RunFinished"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attncheck.compare.difference import Difference, Place
-from attncheck.engine.events import Result
+from attncheck.engine.events import Attribution, Result
 from attncheck.reports.numbers import element, number
 from attncheck.scenario.model import Scenario
 
@@ -62,18 +62,31 @@ def worst(difference: Difference) -> tuple[str, str]:
     )
 
 
+def attribution(found: Attribution, *, numbers: bool) -> list[str]:
+    """Who is alone; with `numbers`, also the largest difference of each pair."""
+    pairs = {
+        "candidate to oracle": found.candidate_oracle,
+        "reference to oracle": found.reference_oracle,
+        "candidate to reference": found.candidate_reference,
+    }
+    told = [f"{pair} {number(value)}" for pair, value in pairs.items() if value is not None]
+    return [found.said, *(["largest differences: " + ", ".join(told)] if numbers and told else [])]
+
+
 def others(differences: Sequence[Difference], told: Difference | None) -> list[str]:
     """One line for each further difference out of tolerance."""
     return [
-        f"also {it.role}, {it.subject or 'result'} against {it.against}: margin {number(it.margin)}, {_extent(it)}"
+        f"also {it.role}, {it.subject or 'result'} against {it.against}: {_extent(it)}"
         for it in differences
-        if it is not told and it != told and not it.passed
+        if it != told and not it.passed
     ]
 
 
 def _extent(difference: Difference) -> str:
-    extent = f"{difference.failing:,} of {difference.compared:,} elements fail"
-    return extent + (f", {difference.nonfinite:,} not finite" if difference.nonfinite else "")
+    failing = f"{difference.failing:,} of {difference.compared:,} elements"
+    if difference.nonfinite == difference.failing:
+        return f"{failing} not finite"
+    return f"{failing} fail" + (f", {difference.nonfinite:,} not finite" if difference.nonfinite else "")
 
 
 def _lengths(lengths: tuple[int, ...]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncheck.reports.lines import Line, Role, Span, shorten
+from attncheck.reports.lines import Line, Role, Span, shorten, usual_head
 
 INDENT = "  "
 LABEL = 12
@@ -31,9 +31,9 @@ def name_of(case: str) -> str:
 
 @dataclass(frozen=True)
 class Cells:
-    """The text of one row, column by column."""
+    """The text of one row, column by column; `case` is the whole id."""
 
-    name: str
+    case: str
     label: str
     difference: str
     tolerance: str
@@ -45,25 +45,31 @@ class Cells:
 
 @dataclass(frozen=True)
 class Layout:
-    """Widths in characters: the whole line (None: unlimited), the id column, the backend column."""
+    """Widths in characters: the whole line (None: unlimited), the id column, the backend column.
+
+    names  case id -> what stands for it in its file's group, short enough for the column
+    """
 
     width: int | None
     name: int
     label: int
     notes_in_row: bool
+    names: Mapping[str, str]
 
     @classmethod
     def fit(cls, ids: Iterable[str], backends: Iterable[str], width: int | None) -> Layout:
         """Give the id column what it needs, or what `width` leaves; notes stand in the row where they fit."""
+        ids = tuple(ids)
         longest = max((max(len(name_of(case)), len(file_of(case)) - len(INDENT)) for case in ids), default=SMALLEST_ID)
         longest = max(longest, SMALLEST_ID)
         label = max([LABEL, *(len(name) for name in backends)])
         if width is None:
-            return cls(None, longest, label, notes_in_row=True)
+            return cls(None, longest, label, notes_in_row=True, names=_shortened(ids, longest))
         room = width - len(INDENT) - 2 - label - DIFFERENCE - TOLERANCE - MARGIN - 2 - VERDICT
         if longest + len(NOTE) <= room:
-            return cls(width, longest, label, notes_in_row=True)
-        return cls(width, max(SMALLEST_ID, min(longest, room)), label, notes_in_row=False)
+            return cls(width, longest, label, notes_in_row=True, names=_shortened(ids, longest))
+        name = max(SMALLEST_ID, min(longest, room))
+        return cls(width, name, label, notes_in_row=False, names=_shortened(ids, name))
 
     def heading(self, file: str) -> Line:
         """The first line of a file's group: its name, and the titles of the columns."""
@@ -88,7 +94,7 @@ class Layout:
         if self.width is not None and excess > 0 and numbers.endswith(" " * excess):
             numbers = numbers[:-excess]
         spans = [
-            Span(INDENT + shorten(cells.name, self.name).ljust(self.name) + "  "),
+            Span(INDENT + self.names[cells.case].ljust(self.name) + "  "),
             Span(shorten(cells.label, self.label).ljust(self.label)),
             Span(numbers),
             Span(cells.verdict, cells.role),
@@ -96,3 +102,21 @@ class Layout:
         if cells.note and self.notes_in_row:
             spans.append(Span("  " + cells.note, "caution"))
         return Line(tuple(spans))
+
+
+def _shortened(ids: Sequence[str], width: int) -> dict[str, str]:
+    """Shorten the names of each file's cases at one place, if there is one, that keeps all of them different."""
+    files: dict[str, list[str]] = {}
+    for case in ids:
+        files.setdefault(file_of(case), []).append(case)
+    return {case: short for cases in files.values() for case, short in _distinct(cases, width).items()}
+
+
+def _distinct(cases: Sequence[str], width: int) -> dict[str, str]:
+    usual = usual_head(width)
+    heads = sorted(range(1, width - 2), key=lambda head: (head > usual, abs(head - usual)))
+    for head in heads:
+        names = {case: shorten(name_of(case), width, head) for case in cases}
+        if len(set(names.values())) == len(names):
+            return names
+    return {case: shorten(name_of(case), width) for case in cases}

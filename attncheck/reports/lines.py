@@ -17,7 +17,7 @@ Role = Literal["plain", "heading", "title", "good", "bad", "caution"]
 STYLES: dict[Role, str] = {
     "plain": "",
     "heading": "bold",
-    "title": "italic",
+    "title": "",
     "good": "green",
     "bad": "bold red",
     "caution": "yellow",
@@ -60,13 +60,17 @@ def line(text: str, role: Role = "plain") -> Line:
     return Line((Span(text, role),))
 
 
-def shorten(text: str, width: int) -> str:
-    """Cut the middle out of `text` so that it fits `width`; the end, which tells cases apart, keeps the larger part."""
+def shorten(text: str, width: int, head: int | None = None) -> str:
+    """Cut the middle out of `text` so that it fits `width`, behind its first `head` characters (None: 2/5 of it)."""
     if len(text) <= width:
         return text
-    head = max(1, (width - 2) * 2 // 5)
-    tail = max(1, width - 2 - head)
-    return f"{text[:head]}..{text[-tail:]}"
+    head = usual_head(width) if head is None else head
+    return f"{text[:head]}..{text[len(text) - (width - 2 - head) :]}"
+
+
+def usual_head(width: int) -> int:
+    """Where `shorten` cuts: the end of an id, which tells cases apart, keeps the larger part."""
+    return max(1, (width - 2) * 2 // 5)
 
 
 def paragraph(text: str, width: int | None, indent: str, hanging: str = "") -> list[Line]:

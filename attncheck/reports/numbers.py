@@ -19,6 +19,13 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def margin(value: float) -> str:
+    """Write error over tolerance: three decimals below 1, where it passes, and `number`'s way above."""
+    if 0 < value < 0.0005:
+        return "<0.001"
+    return f"{value:.3f}" if 0 < value < 0.9995 else number(value)
+
+
 def element(value: float) -> str:
     """Write one element of a tensor so that two different float32 numbers read differently."""
     return f"{value:.9g}"

@@ -12,9 +12,13 @@ from attncheck.problem import Problem
 from attncheck.reports import describe
 from attncheck.reports.device import table
 from attncheck.reports.lines import BLANK, Line, line, paragraph
+from attncheck.reports.numbers import plural
 
 ROWS = 8
 """How many different visible intervals of one batch entry are told before the middle is left out."""
+
+SMALL = 16
+"""Up to how many integers of an input are told."""
 
 EMPTY = {"zero": "gives zeros", "mean": "gives the mean of its values"}
 
@@ -26,7 +30,7 @@ def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
     if scenario.about:
         lines += paragraph(scenario.about, width, "  ")
     lines += paragraph(describe.scenario(scenario), width, "  ")
-    if scenario.source.line:
+    if not scenario.source.file.startswith("--"):
         lines.append(line(f"  written at {scenario.source.file}:{scenario.source.line}"))
     if scenario.tags:
         lines.append(line(f"  tags {', '.join(scenario.tags)}"))
@@ -39,7 +43,13 @@ def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
 
 
 def _inputs(inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, str]:
-    return {name: f"{array.dtype} {_shape(array.shape)}" for name, array in inputs.items()}
+    return {name: f"{array.dtype} {_shape(array.shape)}{_values(array)}" for name, array in inputs.items()}
+
+
+def _values(array: NDArray[np.generic]) -> str:
+    """The lengths and the like: small, and what a wrong reading of a graph begins with."""
+    small = array.dtype.kind == "i" and array.size <= SMALL
+    return f"  holds {', '.join(map(str, array.ravel()))}" if small else ""
 
 
 def _shape(shape: Sequence[int]) -> str:
@@ -52,8 +62,8 @@ def _sizes(it: Problem) -> dict[str, str]:
         "dtype": it.dtype,
         "heads": f"{it.heads}, {it.group} to each of {it.kv_heads} kv_heads",
         "head_dim": f"{it.head_dim}" + (f", values {it.v_head_dim}" if it.v_head_dim != it.head_dim else ""),
-        "rows": f"{it.rows} queries, {it.new_rows} new keys, padding included",
-        "buffers": f"{it.past_capacity} past slots, {it.capacity} present slots",
+        "rows": f"{plural(it.rows, 'query row')}, {plural(it.new_rows, 'new key row')}, padding included",
+        "buffers": f"{plural(it.past_capacity, 'past slot')}, {plural(it.capacity, 'present slot')}",
         "scale": f"{it.scale:.9g}",
         "softcap": f"{it.softcap:g}" if it.softcap else "none",
         "rotary": "none",

@@ -32,12 +32,6 @@ def refused(result: Result) -> bool:
     return Flag.REFERENCE_REFUSED in result.flags
 
 
-def alone(result: Result, results: Sequence[Result]) -> bool:
-    """Whether `result` fails while every other backend that took the case passes."""
-    others = [other for other in results if other is not result and other.status is not Status.SKIPPED]
-    return result.status is Status.FAILED and bool(others) and all(it.status is Status.PASSED for it in others)
-
-
 def _stands_out(result: Result) -> bool:
     if result.reference:
         return result.status not in {Status.PASSED, Status.SKIPPED}

@@ -20,13 +20,15 @@ from attncheck.engine.events import (
 )
 from attncheck.reports import describe, rows, summary
 from attncheck.reports.device import facts
-from attncheck.reports.layout import Cells, Layout, file_of, name_of
+from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
-from attncheck.reports.numbers import number
+from attncheck.reports.numbers import margin, number
 from attncheck.vocabulary import Flag, Status, Verdict
 
 DETAIL_INDENT = "    "
 STDERR_LINES = 8
+TOLD_ELSEWHERE = {Flag.REFERENCE_REFUSED, Flag.DISPUTED}
+"""Flags that stand in the row, or that the attribution explains."""
 
 
 class Detail(IntEnum):
@@ -78,7 +80,7 @@ class Table:
             return []
         lines = self._heading(file_of(event.scenario.id))
         for result in shown:
-            lines += self._result(result, suspect=result.reference and rows.alone(result, event.results))
+            lines += self._result(result)
         if self._detail is Detail.VERBOSE:
             lines += paragraph(describe.scenario(event.scenario), self._layout.width, DETAIL_INDENT)
         return lines
@@ -91,16 +93,13 @@ class Table:
         heading = self._layout.heading(file)
         return [heading] if first and self._detail is not Detail.VERBOSE else [BLANK, heading]
 
-    def _result(self, result: Result, *, suspect: bool) -> list[Line]:
+    def _result(self, result: Result) -> list[Line]:
         self._starred |= result.auto
         note = "reference refused" if rows.refused(result) else ""
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
             lines.append(line(DETAIL_INDENT + note, "caution"))
-        for text in _explanation(result):
-            lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
-        if suspect:
-            text = "the reference is suspect: every candidate agrees with the oracle"
+        for text in _explanation(result, verbose=self._detail is Detail.VERBOSE):
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
         lines += [line(f"{DETAIL_INDENT}| {text}") for text in result.stderr.rstrip().splitlines()[-STDERR_LINES:]]
         return lines
@@ -121,12 +120,12 @@ def _cells(result: Result, note: str) -> Cells:
     verdict = str(result.status if expected else result.verdict)
     numbers = ("", "", "")
     if result.worst is not None:
-        numbers = (number(result.worst.max_abs), number(result.worst.tolerance), number(result.worst.margin))
+        numbers = (number(result.worst.max_abs), number(result.worst.tolerance), margin(result.worst.margin))
     role = STATUS_ROLES[result.status]
-    return Cells(name_of(result.case), describe.label(result), *numbers, verdict=verdict, role=role, note=note)
+    return Cells(result.case, describe.label(result), *numbers, verdict=verdict, role=role, note=note)
 
 
-def _explanation(result: Result) -> list[str]:
+def _explanation(result: Result, *, verbose: bool) -> list[str]:
     """What a row cannot hold: nothing for a pass, the worst element and the message for anything else."""
     texts = []
     if result.status is Status.XFAILED:
@@ -138,5 +137,8 @@ def _explanation(result: Result) -> list[str]:
         texts += describe.others(result.differences, result.worst)
     if result.message and result.verdict is not Verdict.PASS:
         texts.append(result.message)
-    extra = [flag for flag in result.flags if flag is not Flag.REFERENCE_REFUSED]
-    return texts + [f"{flag}: {flag.meaning}" for flag in extra]
+    if result.diagnosis:
+        texts.append(result.diagnosis)
+    if result.attribution is not None:
+        texts += describe.attribution(result.attribution, numbers=verbose)
+    return texts + [f"{flag}: {flag.meaning}" for flag in result.flags if flag not in TOLD_ELSEWHERE]
