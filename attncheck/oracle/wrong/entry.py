@@ -1,0 +1,29 @@
+"""An entry of the catalogue of wrong kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attncheck.oracle.wrong.recipe import Float, Recipe, compute
+from attncheck.problem import Arrays, Problem
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong kernel.
+
+    name       kebab-case, for tables and tests
+    words      what it does, to follow "the result with": "softcap ignored"
+    relevant   whether it must differ from a right kernel on this Problem, whatever usual data the tensors hold
+    change     how the recipe of a right kernel becomes its own; only asked where it is relevant
+    """
+
+    name: str
+    words: str
+    relevant: Callable[[Problem], bool]
+    change: Callable[[Recipe], Recipe]
+
+    def outputs(self, problem: Problem, inputs: Arrays) -> dict[str, Float]:
+        """What it gives, float64, by output name, in each output's own shape."""
+        return compute(self.change(Recipe(problem, inputs)))

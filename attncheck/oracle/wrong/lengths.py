@@ -1,0 +1,85 @@
+"""Wrong kernels that mix up batch entries: one length, or one entry's keys, for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.recipe import Recipe, Results
+from attncheck.problem import Problem
+
+Pick = Callable[[tuple[int, ...]], int]
+
+
+def _one_length(pick: Pick) -> Callable[[Problem], Problem | None]:
+    """Take one entry's lengths for all: where it appends, how far it reads, at which position it turns."""
+
+    def other(problem: Problem) -> Problem | None:
+        how = mask.read(problem)
+        if how is None:
+            return None
+        if len(set(zip(problem.past_len, problem.new_len, strict=True))) == 1:
+            end = np.full_like(how.end, pick(tuple(how.end.tolist())))
+            return replace(problem, visible=mask.visible(problem, replace(how, end=end)))
+        past_len = (pick(problem.past_len),) * problem.batch
+        new_len = (pick(problem.new_len),) * problem.batch
+        own = np.asarray(past_len)[:, None] + np.arange(problem.rows)
+        end = np.asarray(past_len) + np.asarray(new_len)
+        moved = replace(
+            problem, past_len=past_len, new_len=new_len, visible=mask.visible(problem, replace(how, end=end), own)
+        )
+        return _with_positions(moved)
+
+    return other
+
+
+def _with_positions(problem: Problem) -> Problem:
+    """Positions that follow past_len; padded rows, which are not read, stay at 0."""
+    if problem.rotary is None:
+        return problem
+    last = int(problem.rotary.positions.max())
+    positions = np.asarray(problem.past_len)[:, None] + np.arange(problem.rotary.positions.shape[1])
+    return replace(
+        problem, rotary=replace(problem.rotary, positions=np.where(positions > last, 0, positions).astype(np.int32))
+    )
+
+
+def _lengths(name: str, words: str, pick: Pick) -> Wrong:
+    other = _one_length(pick)
+
+    def relevant(problem: Problem) -> bool:
+        """Padded new rows that are appended beyond an entry's own show nowhere, unless a query sees them."""
+        found = other(problem)
+        if found is None:
+            return False
+        fewer = any(theirs < own for theirs, own in zip(found.new_len, problem.new_len, strict=True))
+        return fewer or found.past_len != problem.past_len or mask.changed(problem, found.visible)
+
+    def change(recipe: Recipe) -> Recipe:
+        found = other(recipe.problem)
+        return recipe if found is None else replace(recipe, problem=found)
+
+    return Wrong(name, words, relevant, change)
+
+
+def _entry_zero(recipe: Recipe) -> Recipe:
+    def finish(_: Problem, results: Results) -> Results:
+        return replace(results, output=np.broadcast_to(results.output[:1], results.output.shape))
+
+    return replace(recipe, finish=finish)
+
+
+def _first(lengths: tuple[int, ...]) -> int:
+    return lengths[0]
+
+
+LENGTHS = (
+    _lengths("length-of-entry-0", "the length of batch entry 0 used for all", _first),
+    _lengths("longest-length", "the longest length used for all batch entries", max),
+    _lengths("shortest-length", "the shortest length used for all batch entries", min),
+    Wrong("entry-0-for-all", "batch entry 0's rows given for all", lambda problem: problem.batch > 1, _entry_zero),
+)

@@ -1,0 +1,213 @@
+"""A kernel in float64 whose steps can be replaced: what a wrong kernel computes, by what it does otherwise.
+
+It has values only, no bounds, and differs from the oracle in one thing besides: where it is told to read a slot that
+nobody filled, it reads what stands there, the past buffer's poison or NaN, as a kernel on a device would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.oracle import rotary
+from attncheck.problem import Arrays, Problem, Rotary, Tensor, split_heads
+from attncheck.tensors.dtypes import widen
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Int = NDArray[np.int64]
+
+BLOCK = 1 << 19
+"""Scores in flight at once: bounds the memory whatever the shape."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Scores on their way to weights.
+
+    score    [members, kv_heads, group, rows, slots], after scale and softcap
+    shown    bool [members, 1, 1, rows, slots]: the keys that the row sees
+    slots    which slots of the present buffer these are; members, rows: which batch entries and query rows
+    """
+
+    score: Float
+    shown: Bool
+    slots: Int
+    members: slice
+    rows: slice
+
+
+@dataclass(frozen=True)
+class Results:
+    """The three outputs, [batch, heads, rows, v_head_dim] and [batch, kv_heads, capacity, dim] twice."""
+
+    output: Float
+    present_key: Float
+    present_value: Float
+
+
+def softmax(tile: Tile) -> Float:
+    """The weights of a right kernel; a row that sees no key has none."""
+    seen = np.where(tile.shown, tile.score, -np.inf)
+    weight = np.exp(seen - _finite(np.max(seen, axis=-1, keepdims=True)))
+    total = np.sum(weight, axis=-1, keepdims=True)
+    return weight / np.where(total == 0.0, 1.0, total)
+
+
+def turn(rows: Float, how: Rotary, inputs: Arrays, dtype: str) -> Float:
+    """The rotation of a right kernel: [batch, heads, rows, head_dim] by the positions of its tokens."""
+    return rotary.turn(rows, how, inputs, dtype).values
+
+
+def _as_it_is(_: Problem, rows: Float) -> Float:
+    return rows
+
+
+def _finished(_: Problem, results: Results) -> Results:
+    return results
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a kernel computes: a Problem and its inputs, and the steps that it takes otherwise.
+
+    kv_head     the KV head that each query head reads; None: the one of its group
+    score_dims  leading dims of q and k that enter their dot product; None: all
+    turn        rotates new queries and new keys
+    arrange     reorders the slots of a present buffer [batch, kv_heads, capacity, dim] before it is read and given out
+    weights     makes weights of scores
+    finish      what is done to the outputs at the end
+    """
+
+    problem: Problem
+    inputs: Arrays
+    kv_head: tuple[int, ...] | None = None
+    score_dims: int | None = None
+    turn: Callable[[Float, Rotary, Arrays, str], Float] = turn
+    arrange: Callable[[Problem, Float], Float] = _as_it_is
+    weights: Callable[[Tile], Float] = softmax
+    finish: Callable[[Problem, Results], Results] = _finished
+
+
+def compute(recipe: Recipe) -> dict[str, Float]:
+    """Every output of the graph by its name, float64, in its own shape; what nobody stated may be NaN."""
+    problem = recipe.problem
+    with np.errstate(invalid="ignore", over="ignore"):
+        q, new_k = (_turned(recipe, tensor, heads) for tensor, heads in (
+            (problem.query, problem.heads), (problem.key, problem.kv_heads)
+        ))  # fmt: skip
+        new_v = _read(recipe, problem.value, problem.kv_heads)
+        keys = recipe.arrange(problem, _present(recipe, problem.past_key, new_k))
+        values = recipe.arrange(problem, _present(recipe, problem.past_value, new_v))
+        results = recipe.finish(problem, Results(_attend(recipe, q, keys, values), keys, values))
+    named = (
+        (problem.output, results.output),
+        (problem.present_key, results.present_key),
+        (problem.present_value, results.present_value),
+    )
+    return {tensor.name: _laid_out(array, tensor) for tensor, array in named if tensor is not None}
+
+
+def _read(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
+    return widen(split_heads(recipe.inputs[tensor.name], tensor.layout, heads), recipe.problem.dtype)
+
+
+def _turned(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
+    rows, how = _read(recipe, tensor, heads), recipe.problem.rotary
+    return rows if how is None else recipe.turn(rows, how, recipe.inputs, recipe.problem.dtype)
+
+
+def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
+    """The past buffer as it is, the new rows written behind each entry's past, NaN where there is neither."""
+    problem = recipe.problem
+    batch, heads, _, dim = new.shape
+    whole = np.full((batch, heads, problem.capacity, dim), np.nan)
+    if past is not None:
+        whole[:, :, : problem.past_capacity] = _read(recipe, past, heads)[:, :, : problem.capacity]
+    lengths = np.array([problem.past_len, problem.new_len]).T
+    for past_len, new_len in np.unique(lengths, axis=0):
+        members = np.flatnonzero((lengths == (past_len, new_len)).all(axis=1))
+        whole[members, :, past_len : past_len + new_len] = new[members, :, :new_len]
+    return whole
+
+
+def _attend(recipe: Recipe, q: Float, keys: Float, values: Float) -> Float:
+    """[batch, heads, rows, v_head_dim]; rows that mean nothing are 0."""
+    problem = recipe.problem
+    if recipe.kv_head is not None:
+        keys, values = keys[:, recipe.kv_head], values[:, recipe.kv_head]
+    batch, heads, rows, dim = q.shape
+    dims = recipe.score_dims
+    grouped = q.reshape(batch, keys.shape[1], -1, rows, dim)
+    output = np.zeros((*grouped.shape[:-1], problem.v_head_dim))
+    for members, part in _blocks(problem):
+        interval, empty = _intervals(problem, members, part)
+        sees = interval[..., 0] < interval[..., 1]
+        if not sees.any():
+            continue
+        low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
+        high = int(np.max(interval[..., 1], where=sees, initial=0))
+        slots = np.arange(low, high)
+        shown = ((interval[..., :1] <= slots) & (slots < interval[..., 1:]))[:, None, None]
+        score = _scores(problem, grouped[members, :, :, part, :dims], keys[members, :, low:high, :dims])
+        np.copyto(score, 0.0, where=empty[:, None, None, :, None])
+        tile = Tile(score, shown, slots, members, part)
+        output[members, :, :, part] = _sum(recipe.weights(tile), shown, values[members, :, low:high])
+    return output.reshape(batch, heads, rows, problem.v_head_dim)
+
+
+def _intervals(problem: Problem, members: slice, rows: slice) -> tuple[NDArray[np.int32], Bool]:
+    """What the rows see, by the operator's rule also those that see nothing, and which these are."""
+    stated = np.arange(problem.rows)[rows] < np.asarray(problem.q_len)[members, None]
+    interval = np.where(stated[..., None], problem.visible[members, rows], 0).astype(np.int32)
+    empty = interval[..., 0] >= interval[..., 1]
+    if problem.empty_row == "mean":
+        kv_len = np.asarray(problem.kv_len, dtype=np.int32)[members]
+        everything = np.stack([np.zeros_like(kv_len), kv_len], axis=-1)[:, None, :]
+        interval = np.where((empty & stated)[..., None], everything, interval)
+    return interval, empty
+
+
+def _scores(problem: Problem, q: Float, k: Float) -> Float:
+    batch, heads, group, rows, dim = q.shape
+    score = problem.scale * (q.reshape(batch, heads, group * rows, dim) @ k.swapaxes(-1, -2))
+    if problem.softcap:
+        score = problem.softcap * np.tanh(score / problem.softcap)
+    return score.reshape(batch, heads, group, rows, -1)
+
+
+def _sum(weight: Float, shown: Bool, v: Float) -> Float:
+    """The weighted sum of v [members, kv_heads, slots, dim]; NaN where a row reads one that is not finite."""
+    batch, heads, group, rows, slots = weight.shape
+    flat = weight.reshape(batch, heads, group * rows, slots)
+    finite = np.isfinite(v)
+    if finite.all():
+        return (flat @ v).reshape(batch, heads, group, rows, -1)
+    total = flat @ np.where(finite, v, 0.0)
+    read = np.broadcast_to(shown, weight.shape).reshape(flat.shape) | (flat != 0.0)
+    total[read.astype(np.float64) @ (~finite).astype(np.float64) > 0.0] = np.nan
+    return total.reshape(batch, heads, group, rows, -1)
+
+
+def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:
+    """Slices of batch entries and query rows whose scores fit into BLOCK."""
+    a_row = problem.heads * max(problem.capacity, 1)
+    rows = max(1, min(problem.rows, BLOCK // a_row))
+    members = max(1, BLOCK // (a_row * problem.rows))
+    for member in range(0, problem.batch, members):
+        for row in range(0, problem.rows, rows):
+            yield slice(member, member + members), slice(row, row + rows)
+
+
+def _finite(top: Float) -> Float:
+    return np.where(np.isneginf(top), 0.0, top)
+
+
+def _laid_out(array: Float, tensor: Tensor) -> Float:
+    if tensor.layout == "bnsh":
+        return array
+    batch, heads, rows, dim = array.shape
+    return array.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim)
