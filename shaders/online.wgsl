@@ -4,7 +4,7 @@
 //            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
 //            5 state [tiles, ROWS, 2 + v_head_dim] f32: running maximum, running sum, sums of one dispatch for the next
 //            6 output [batch, heads, rows, v_head_dim] by strides
-// workgroup  256 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
+// workgroup  64 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
 // order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
 //            that the query heads that share keys share a tile
 // sections   a dispatch goes over the slots [first_slot, end_slot); several in a row cover many keys, because llvmpipe
@@ -48,7 +48,7 @@ struct Visible {
     even: u32,
 }
 
-const LANES = 256u;
+const LANES = 64u;
 const ROWS = 8u;
 const KEYS = 32u;
 const MAX_DIM = 256u;
@@ -157,7 +157,7 @@ fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
     }
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
