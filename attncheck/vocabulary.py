@@ -38,6 +38,7 @@ class Verdict(_Word):
     MALFORMED = "malformed", "an output is missing or has the wrong shape or dtype"
     ERROR = "error", "the backend refused or failed with a message"
     UNSUPPORTED = "unsupported", "the backend declares that it does not cover this case"
+    QUARANTINED = "quarantined", "not run: an expectation says that it would bring the backend down"
 
 
 class Status(_Word):
@@ -47,7 +48,7 @@ class Status(_Word):
     FAILED = "failed", "the verdict is anything else"
     XFAILED = "xfailed", "failed as an expectation said it would"
     XPASSED = "xpassed", "passed although an expectation said it would fail"
-    SKIPPED = "skipped", "declared unsupported, or not selected"
+    SKIPPED = "skipped", "declared unsupported, quarantined, or not selected"
 
 
 class Flag(_Word):
@@ -71,7 +72,7 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "every selected result is passed, xfailed, or declared unsupported, and at least one passed or xfailed"
+    OK = 0, "every selected result is passed, xfailed, unsupported or quarantined, and at least one passed or xfailed"
     FAILED = 1, "at least one failed or xpassed"
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
     INTERNAL = 3, "attncheck's own fault"

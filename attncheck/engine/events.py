@@ -22,6 +22,22 @@ class Attribution:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What an expectation said of a result.
+
+    place      where it is written, `file:line`
+    said       the verdict, and the band and words where there are any
+    departure  how the result differs from it, in words: "it passes"; empty where it is as expected
+    """
+
+    place: str
+    said: str
+    reason: str
+    link: str
+    departure: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """The unit of what is reported: one case on one backend.
 
@@ -33,6 +49,7 @@ class Result:
     diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
     attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
     reference    whether this backend is the reference
+    expected     what an expectation said of it, None where there is none
     """
 
     case: str
@@ -50,6 +67,7 @@ class Result:
     stderr: str = ""
     reference: bool = False
     seconds: float = 0.0
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,14 @@ class RunStarted:
     backends: tuple[str, ...]
     reference: str | None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BackendPreparing:
+    """A backend's environment is being made, which may take a minute; `note` says what goes on."""
+
+    backend: str
+    note: str
 
 
 @dataclass(frozen=True)
@@ -111,4 +137,4 @@ class RunFinished:
     by_verdict: Mapping[Verdict, int] = field(default_factory=dict)
 
 
-Event = RunStarted | BackendReady | BackendFailed | CaseFinished | RunFinished
+Event = RunStarted | BackendPreparing | BackendReady | BackendFailed | CaseFinished | RunFinished

@@ -11,6 +11,7 @@ import numpy as np
 from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
 from attncheck.compare.difference import Difference
+from attncheck.engine import expectations
 from attncheck.engine.events import Result
 from attncheck.engine.lane import Attempt
 from attncheck.graph.case import Case
@@ -43,6 +44,8 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) ->
     if attempt.unsupported is not None:
         blank = Result(asked.case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
         return replace(blank, message=attempt.unsupported, reference=reference)
+    if attempt.quarantined is not None:
+        return expectations.quarantined(asked.case.id, backend.name, attempt.quarantined, reference)
     rounds = [_round(asked, backend, outcomes) for outcomes in attempt.rounds]
     worst = next((judged for judged in rounds if judged.verdict is not Verdict.PASS), rounds[0])
     flaky = len({judged.verdict for judged in rounds}) > 1

@@ -4,45 +4,79 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from attncheck.backends.base import Backend, BackendUnavailable, CannotRequest, Evidence, Hello, Outcome, Request
+from attncheck.backends import environments
+from attncheck.backends.base import (
+    Backend,
+    BackendUnavailable,
+    CannotRequest,
+    Evidence,
+    Hello,
+    Launch,
+    Outcome,
+    Request,
+)
+from attncheck.engine.events import Expected
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
 from attncheck.vocabulary import Verdict
+
+Quarantine = Callable[[str, str, Hello], Expected | None]
+"""Case id, backend's name and its worker's hello -> why the case must not be run there, or None."""
+
+
+def no_quarantine(_case: str, _backend: str, _hello: Hello) -> Expected | None:
+    """Every case may be run."""
+    return None
 
 
 @dataclass(frozen=True)
 class Attempt:
     """What a backend gave for one case: why it does not cover it, or what each repeat of its requests came to.
 
-    rounds   one a repeat, the first one first: an outcome for each request, in the backend's order
+    rounds       one a repeat, the first one first: an outcome for each request, in the backend's order
+    quarantined  why the case was not run at all
     """
 
     unsupported: str | None
     rounds: tuple[tuple[Outcome, ...], ...]
     seconds: float
+    quarantined: Expected | None = None
 
 
 class Lane:
     """Runs one backend's cases one after the other, beside the other lanes."""
 
-    def __init__(self, backend: Backend, time_limit: float, repeat: int = 1) -> None:
+    def __init__(
+        self, backend: Backend, time_limit: float, repeat: int = 1, quarantine: Quarantine = no_quarantine
+    ) -> None:
         self.backend = backend
+        self._quarantine = quarantine
         self._time_limit = time_limit
         self._repeat = repeat
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=backend.name)
         self._lock = threading.Lock()
+        self._launch: Launch | None = None
         self._worker: Worker | None = None
         self._stopped = False
         self._hello: Hello | None = None
 
-    def start(self) -> Future[Hello]:
-        """Start the worker. The future raises BackendUnavailable when the backend cannot serve here."""
-        return self._thread.submit(self._started)
+    @property
+    def hello(self) -> Hello:
+        """What the started worker said of itself."""
+        assert self._hello is not None, "a lane takes cases only after it has started"
+        return self._hello
+
+    def start(self, note: environments.Note) -> Future[Hello]:
+        """Start the worker, after making its environment where it has one to be made: `note` is told so, on a thread.
+
+        The future raises BackendUnavailable when the backend cannot serve here.
+        """
+        return self._thread.submit(self._started, note)
 
     def submit(self, case: Case, problem: Problem) -> Future[Attempt]:
         """Queue one case. The future never raises for anything that a backend does."""
@@ -57,7 +91,8 @@ class Lane:
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._drop_worker()
 
-    def _started(self) -> Hello:
+    def _started(self, note: environments.Note) -> Hello:
+        self._launch = environments.ready(self.backend.launch(), note)
         hello = self._live_worker().hello
         self.backend.check(hello)
         self._hello = hello
@@ -66,7 +101,8 @@ class Lane:
     def _live_worker(self) -> Worker:
         """The warm worker, or a new one where the last was lost."""
         if self._worker is None:
-            worker = Worker(self.backend.launch())
+            assert self._launch is not None, "a lane starts before it takes cases"
+            worker = Worker(self._launch)
             with self._lock:
                 self._worker = worker
                 if self._stopped:
@@ -80,13 +116,15 @@ class Lane:
             worker.close()
 
     def _attempt(self, case: Case, problem: Problem) -> Attempt:
-        assert self._hello is not None, "a lane takes cases only after it has started"
         began = time.perf_counter()
-        unsupported = self.backend.unsupported(case, problem, self._hello)
+        unsupported = self.backend.unsupported(case, problem, self.hello)
         if unsupported is not None:
             return Attempt(unsupported, (), 0.0)
+        quarantined = self._quarantine(case.id, self.backend.name, self.hello)
+        if quarantined is not None:
+            return Attempt(None, (), 0.0, quarantined)
         try:
-            columns = self._columns(self.backend.requests(case, problem, self._hello), case)
+            columns = self._columns(self.backend.requests(case, problem, self.hello), case)
         except CannotRequest as error:
             columns = [[Outcome("", failure=Verdict.ERROR, message=str(error))]]
         # A request that failed has fewer outcomes than repeats; its last one stands for those that never came.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import judge, status
 from attncheck.engine.attribution import Judged, attributed
-from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, RunFinished, RunStarted
+from attncheck.engine.events import BackendFailed, BackendPreparing, BackendReady, CaseFinished, Event, RunFinished, RunStarted
+from attncheck.engine.expectations import Expectations
 from attncheck.engine.lane import Attempt, Lane
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
@@ -25,6 +27,8 @@ from attncheck.vocabulary import Status, Verdict
 
 AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
+
+_FAILING = (Status.FAILED, Status.XPASSED)
 
 POLL = 0.1
 """Seconds between looks at `Options.cancelled` while a backend computes."""
@@ -40,6 +44,7 @@ class Options:
     cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
     settings     told in RunStarted
     finished     cases of an earlier run, by id: one with the same content on the same backends is told again, not run
+    expectations what is known to fail, and whether to run what may take a backend down
     """
 
     time_limit: float = 60.0
@@ -48,6 +53,7 @@ class Options:
     cancelled: threading.Event = field(default_factory=threading.Event)
     settings: Mapping[str, str] = field(default_factory=dict)
     finished: Mapping[str, CaseFinished] = field(default_factory=dict)
+    expectations: Expectations = field(default_factory=Expectations)
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,9 @@ def run(
     backends = (*candidates, *([reference] if reference is not None else []))
     names = tuple(backend.name for backend in backends)
     yield RunStarted(len(scenarios), names, reference.name if reference else None, options.settings)
-    lanes = [Lane(backend, options.time_limit, options.repeat) for backend in backends]
+    lanes = [Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine) for backend in backends]
     try:
-        ready, events = _start(lanes, options)
-        yield from events
+        ready = yield from _start(lanes, options)
         if any(lane.backend is not reference for lane in ready):
             for event in _cases(scenarios, ready, reference, options):
                 tally.count(event)
@@ -87,19 +92,32 @@ def run(
     yield tally.finished(interrupted=options.cancelled.is_set())
 
 
-def _start(lanes: Sequence[Lane], options: Options) -> tuple[list[Lane], list[Event]]:
-    """Start all workers side by side; those that serve, and what to say of each."""
+def _start(lanes: Sequence[Lane], options: Options) -> Generator[Event, None, list[Lane]]:
+    """Start all workers side by side. Yields what to say of each; gives those that serve."""
+    notes: SimpleQueue[BackendPreparing] = SimpleQueue()
+
+    def note(backend: str) -> Callable[[str], None]:
+        return lambda text: notes.put(BackendPreparing(backend, text))
+
     ready: list[Lane] = []
-    events: list[Event] = []
-    for lane, future in [(lane, lane.start()) for lane in lanes]:
-        if not _await([future], options):
+    for lane, future in [(lane, lane.start(note(lane.backend.name))) for lane in lanes]:
+        while not options.cancelled.is_set() and wait([future], timeout=POLL).not_done:
+            yield from _taken(notes)
+        yield from _taken(notes)
+        if options.cancelled.is_set():
             break
         try:
-            events.append(BackendReady(lane.backend.name, future.result()))
+            yield BackendReady(lane.backend.name, future.result())
             ready.append(lane)
         except BackendUnavailable as error:
-            events.append(BackendFailed(lane.backend.name, str(error)))
-    return ready, events
+            yield BackendFailed(lane.backend.name, str(error))
+    return ready
+
+
+def _taken(notes: SimpleQueue[BackendPreparing]) -> Iterator[BackendPreparing]:
+    """What the lanes' threads have said by now."""
+    while not notes.empty():
+        yield notes.get()
 
 
 def _cases(
@@ -114,9 +132,9 @@ def _cases(
             oldest = pending.popleft()
             if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
                 return
-            finished = _judge(oldest, reference) if isinstance(oldest, _Pending) else oldest
+            finished = _judge(oldest, reference, options.expectations) if isinstance(oldest, _Pending) else oldest
             yield finished
-            if options.fail_fast and any(result.status is Status.FAILED for result in finished.results):
+            if options.fail_fast and any(result.status in _FAILING for result in finished.results):
                 return
 
 
@@ -145,13 +163,15 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
     return False
 
 
-def _judge(pending: _Pending, reference: Backend | None) -> CaseFinished:
+def _judge(pending: _Pending, reference: Backend | None, expectations: Expectations) -> CaseFinished:
     asked = judge.Asked(pending.case, pending.problem, pending.answers)
     judged = []
     for lane, future in pending.attempts:
         backend, attempt = lane.backend, future.result()
         judged.append(Judged(backend, attempt, judge.result(asked, backend, attempt, backend is reference)))
-    return CaseFinished(pending.scenario, pending.case.digest, attributed(asked, judged))
+    hellos = {lane.backend.name: lane.hello for lane, _ in pending.attempts}
+    results = tuple(expectations.held(it, hellos[it.backend]) for it in attributed(asked, judged))
+    return CaseFinished(pending.scenario, pending.case.digest, results)
 
 
 class _Tally:

@@ -11,6 +11,8 @@ from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario
 
 SUFFIXES = (".yaml", ".yml")
+EXPECTATIONS = "expectations.yaml"
+"""Holds expectations and no scenarios, wherever it stands: a directory is read without it."""
 
 
 def load(
@@ -75,7 +77,7 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
 
 def _is_scenario_file(file: Path, directory: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(directory).parts)
-    return file.suffix in SUFFIXES and not hidden and not file.is_dir()
+    return file.suffix in SUFFIXES and file.name != EXPECTATIONS and not hidden and not file.is_dir()
 
 
 def _missing(path: Path) -> Diagnostic:
@@ -88,16 +90,22 @@ def _missing(path: Path) -> Diagnostic:
 
 
 def _file(path: Path, name: str, memory_limit: int) -> tuple[list[Scenario], list[Diagnostic]]:
+    text = text_of(path)
+    return ([], [text]) if isinstance(text, Diagnostic) else parse(str(path), text, name, memory_limit)
+
+
+def text_of(path: Path) -> str | Diagnostic:
+    """The text of a file with plain line ends, or why there is none."""
     try:
         data = path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        return [], [Diagnostic(Mistake.UNREADABLE, str(path), 0, 0, f"cannot be read: {reason}")]
+        return Diagnostic(Mistake.UNREADABLE, str(path), 0, 0, f"cannot be read: {reason}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return [], [_not_utf8(path, data, error.start)]
-    return parse(str(path), text.replace("\r\n", "\n"), name, memory_limit)
+        return _not_utf8(path, data, error.start)
+    return text.replace("\r\n", "\n")
 
 
 def _not_utf8(path: Path, data: bytes, offset: int) -> Diagnostic:

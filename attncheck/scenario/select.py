@@ -38,7 +38,7 @@ def select(
 
 def matches(pattern: str, address: str) -> bool:
     """Whether an id pattern means the case at `address`."""
-    regex = _regex(pattern)
+    regex = wildcards(pattern)
     return any(regex.fullmatch(name) for name in _names(address))
 
 
@@ -48,7 +48,8 @@ def _names(address: str) -> tuple[str, str, str]:
     return address, f"{file}::{rest.partition(':')[0]}", file
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
+def wildcards(pattern: str) -> re.Pattern[str]:
+    """`pattern` as a regular expression: `*` is any text, `?` any character, and nothing else is special."""
     wild = {"*": ".*", "?": "."}
     return re.compile("".join(wild.get(char) or re.escape(char) for char in pattern), re.DOTALL)
 
