@@ -24,15 +24,18 @@ from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
 from attncheck.scenario.nodes import Document, Entry, Mapping, Node, scalar
 
 DEPTH_LIMIT = 16
+_NO_LINE_BREAKS = dict.fromkeys(map(ord, "\x85\u2028\u2029"), " ")
+"""Line breaks in YAML 1.1 and to the parser, but neither in YAML 1.2 nor in an editor's count of lines."""
 
 
 def read(file: str, text: str) -> Document:
     """Read YAML. The document's `mistakes` hold what is not YAML, or is YAML that the language has no use for."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = tuple(text.split("\n"))
     reader = _Reader(Document(file, lines))
     root: Node | None = None
     try:
-        root = reader.document(YAML(typ="safe", pure=True).parse(text))
+        root = reader.document(YAML(typ="safe", pure=True).parse(text.translate(_NO_LINE_BREAKS)))
     except MarkedYAMLError as error:
         reader.found(Mistake.YAML_SYNTAX, *_complaint(error))
     except YAMLError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -111,7 +112,7 @@ def test_a_damaged_file_gives_cases_or_mistakes_at_places_in_it(
         text = damaging(text, at, length)
     found, mistakes = parse("f", text, "f.yaml")
     assert found or mistakes
-    lines = text.split("\n")
+    lines = re.split("\r\n|\r|\n", text)
     for mistake in mistakes:
         if mistake.line:
             assert mistake.text == lines[mistake.line - 1]
