@@ -27,11 +27,18 @@ class CannotRequest(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a backend's worker: the runtime module in worker/, its options, interpreter, extra environment."""
+    """How to start a backend's worker.
+
+    runtime       module in worker/; options: what its `start` is given
+    python        the interpreter, None for attncheck's own
+    requirements  packages that the interpreter must have; environments.ready makes it so before the worker starts
+    environment   variables added to the worker's
+    """
 
     runtime: str
     options: Mapping[str, Any] = field(default_factory=dict)
     python: str | None = None
+    requirements: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -25,6 +25,7 @@ class Wgsl:
     """
 
     name = "wgsl"
+    runtime = "webgpu"
     compute: Compute = "f32"
 
     def __init__(
@@ -42,7 +43,7 @@ class Wgsl:
 
     def launch(self) -> Launch:
         """A WebGPU worker on the adapter asked for."""
-        return Launch("webgpu", {"adapter": self.adapter})
+        return Launch(self.runtime, {"adapter": self.adapter})
 
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the folder of shaders is not one."""

@@ -29,7 +29,8 @@ def run() -> ExitCode:
     printer.print([*_adapters(printer.width), BLANK])
     healthy = True
     for name in (DEFAULT_CANDIDATE, DEFAULT_REFERENCE):
-        lines, well = _backend(create(name, Settings()), printer.width)
+        (backend,) = create(name, Settings())
+        lines, well = _backend(backend, printer.width)
         healthy &= well
         printer.print([*lines, BLANK])
     verdict = line("attncheck can run here", "good") if healthy else line("a default backend cannot run here", "bad")

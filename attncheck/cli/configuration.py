@@ -12,15 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from attncheck.cli.messages import Stop
 from attncheck.vocabulary import ExitCode
 
+if TYPE_CHECKING:
+    from attncheck.backends.tables import Table
+
 NAME = "attncheck.toml"
 PYPROJECT = "pyproject.toml"
+BACKENDS = "backends"
+"""The table of backends under names of the user's own; the one key that is no option."""
+
 NOT_FROM_FILE = {"help", "version", "list", "case", "set", "onnx", "npz"}
 """Options that say what this one call does; a file that set them would surprise."""
 
@@ -51,6 +57,20 @@ class Configuration:
             elif section in self._sections and pattern.match(text):
                 return number
         return fallback
+
+    def line_in_backend(self, name: str, key: str) -> int:
+        """The 1-based line of `key` in the table of a backend, or of the table where `key` is not found there."""
+        header = re.compile(rf"""\s*\[\s*(?:tool\.attncheck\.)?backends\.["']?{re.escape(name)}["']?\s*\]""")
+        lines = self.text.splitlines()
+        start = next((number for number, text in enumerate(lines) if header.match(text)), None)
+        if start is None:
+            return self.line(BACKENDS)
+        for number in range(start + 1, len(lines)):
+            if lines[number].lstrip().startswith("["):
+                break
+            if key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""", lines[number]):
+                return number + 1
+        return start + 1
 
     @property
     def _sections(self) -> tuple[str, ...]:
@@ -85,6 +105,8 @@ def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dic
     mistakes = []
     values: dict[str, Any] = {}
     for key, value in found.table.items():
+        if key == BACKENDS:
+            continue
         if key not in known:
             mistakes.append((found.line(key), _unknown(key, sorted(known))))
             continue
@@ -94,12 +116,36 @@ def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dic
         else:
             values[key] = _resolved(known[key], value, found.base)
     if mistakes:
-        told = "\n".join(f"{_shown(found.path)}:{line}: {text}" for line, text in sorted(mistakes))
-        raise Stop(f"the configuration is invalid; nothing was run\n{told}", ExitCode.USAGE)
+        raise _invalid(found, mistakes)
     return {
         name: {str(option.name): values[key] for key, option in keys.items() if key in values}
         for name, keys in options.items()
     }
+
+
+def backends(found: Configuration | None) -> dict[str, Table]:
+    """The tables [backends.NAME], by name. Raises Stop (exit code 2) with one line for each that is wrong."""
+    from attncheck.backends.tables import TableError, read
+
+    raw = found.table.get(BACKENDS, {}) if found is not None else {}
+    if found is None or not raw:
+        return {}
+    if not isinstance(raw, dict):
+        raise _invalid(found, [(found.line(BACKENDS), "backends must be tables: [backends.NAME]")])
+    tables, mistakes = {}, []
+    for name, given in raw.items():
+        try:
+            tables[name] = read(name, given, found.base)
+        except TableError as wrong:
+            mistakes.append((found.line_in_backend(name, wrong.key), f"[backends.{name}] {wrong.message}"))
+    if mistakes:
+        raise _invalid(found, mistakes)
+    return tables
+
+
+def _invalid(found: Configuration, mistakes: list[tuple[int, str]]) -> Stop:
+    told = "\n".join(f"{_shown(found.path)}:{line}: {text}" for line, text in sorted(mistakes))
+    return Stop(f"the configuration is invalid; nothing was run\n{told}", ExitCode.USAGE)
 
 
 def _read(path: Path, section: tuple[str, ...]) -> Configuration | None:

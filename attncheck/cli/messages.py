@@ -15,6 +15,11 @@ class Stop(Exception):
         self.code = code
 
 
+def progress(message: str) -> None:
+    """Say what goes on when it may take a while."""
+    click.echo(click.style("attncheck: ", bold=True) + message, err=True)
+
+
 def error(message: str) -> None:
     """Say what went wrong."""
     click.echo(click.style("attncheck: ", fg="red", bold=True) + message, err=True)

@@ -114,7 +114,13 @@ BACKENDS = together(
         metavar="NAME|none",
         help="What to compare with; the float64 oracle judges it too.",
     ),
-    click.option("--adapter", metavar="TEXT", help="GPU adapter, by a part of its name (see attncheck doctor)."),
+    click.option(
+        "--adapter",
+        multiple=True,
+        type=Semicolons("text"),
+        metavar="TEXT",
+        help="GPU adapter, by a part of its name (repeatable; see attncheck doctor).",
+    ),
     click.option(
         "--kernel",
         type=click.Choice(get_args(Kernel)),

@@ -38,6 +38,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
+    from attncheck.cli import configuration
     from attncheck.cli.invocation import Invocation, said
     from attncheck.cli.session import Wanted
     from attncheck.reports.table import Detail
@@ -47,7 +48,8 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
     return Wanted(
         backends=given["backend"] or (options.DEFAULT_CANDIDATE,),
         reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
-        adapter=given["adapter"],
+        adapters=given["adapter"],
+        tables=configuration.backends(ctx.obj),
         kernel=given["kernel"],
         # A configuration file only gives a default; what this call says overrules a scenario's own kernel.
         kernel_forced=said(ctx, "kernel"),

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.backends.tables import Table as BackendTable
 from attncheck.cli.invocation import Invocation
-from attncheck.cli.messages import Stop, error
+from attncheck.cli.messages import Stop, error, progress
 from attncheck.cli.output import Bar, Printer
 from attncheck.engine import run as engine
 from attncheck.engine import status
-from attncheck.engine.events import BackendFailed, CaseFinished, Event, RunFinished
+from attncheck.engine.events import BackendFailed, BackendPreparing, CaseFinished, Event, RunFinished
 from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
 from attncheck.reports.numbers import plural
@@ -33,7 +34,8 @@ class Wanted:
 
     backends: tuple[str, ...]
     reference: str | None
-    adapter: str | None
+    adapters: tuple[str, ...]
+    tables: Mapping[str, BackendTable]
     kernel: Kernel
     kernel_forced: bool
     threshold: int
@@ -64,9 +66,11 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
         for event in engine.run(scenarios, candidates, reference, options):
             seen.note(event)
             lines = table.lines(event)
-            if lines or isinstance(event, BackendFailed):
+            if lines or isinstance(event, BackendPreparing | BackendFailed):
                 with bar.aside():
                     printer.print(lines)
+                    if isinstance(event, BackendPreparing):
+                        progress(f"{event.backend}: {event.note}")
                     if isinstance(event, BackendFailed):
                         error(f"backend {event.backend} could not start: {event.message}")
             if isinstance(event, CaseFinished):
@@ -85,20 +89,25 @@ def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
     settings = Settings(
         policy=Policy(wanted.kernel, wanted.threshold),
         forced=wanted.kernel_forced,
-        adapter=wanted.adapter,
+        adapters=wanted.adapters,
         shaders=Path(wanted.shaders) if wanted.shaders is not None else None,
+        tables=wanted.tables,
     )
     if len(set(wanted.backends)) < len(wanted.backends):
         raise Stop(f"a backend is named twice: {', '.join(wanted.backends)}", ExitCode.USAGE)
     try:
         # The backend that is the reference already need not run twice.
         reference = wanted.reference if wanted.reference not in wanted.backends else None
-        candidates = [create(name, settings) for name in wanted.backends]
-        return candidates, create(reference, settings) if reference is not None else None
+        candidates = [backend for name in wanted.backends for backend in create(name, settings)]
+        others = create(reference, settings) if reference is not None else ()
     except UnknownBackend as unknown:
         raise Stop(str(unknown), ExitCode.USAGE) from None
-    except BackendUnavailable as unavailable:
-        raise Stop(str(unavailable), ExitCode.BACKEND) from None
+    columns = [backend.name for backend in (*candidates, *others[:1])]
+    if len(set(columns)) < len(columns):
+        named = ", ".join(columns)
+        raise Stop(f"two backends have one name: {named}; give one a table, [backends.NAME]", ExitCode.USAGE)
+    # A reference is one: of several adapters it takes the first.
+    return candidates, others[0] if others else None
 
 
 class _Seen:

@@ -38,8 +38,8 @@ def compile_message(text: str, file: str, prelude_lines: int) -> str:
     """The compiler's reason with the place in the file itself, without the lines that were prepended."""
     told = _TINT.findall(text)
     if told:
-        line, column, _, _ = told[0]
-        return "%s:%d:%s: %s" % (file, int(line) - prelude_lines, column, "; ".join(_first_of_tint(told, prelude_lines)))
+        sentences = "; ".join(_first_of_tint(told, prelude_lines))
+        return "%s:%d:%s: %s" % (file, int(told[0][0]) - prelude_lines, told[0][1], sentences)
     reason = _REASON.search(text)
     words = reason.group(1) if reason else " ".join(_WHILE.sub("", text).split())
     message = "; ".join([words, *_CAUSE.findall(text)])

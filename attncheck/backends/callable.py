@@ -1,0 +1,48 @@
+"""A user's own function, named as ``file.py:name``; attncheck/callable.py says how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+
+
+class Callable:
+    """A Python function in a file.
+
+    file      the file; its own folder is importable from it
+    function  the function's name in it
+    compute   the arithmetic that the function promises, which its tolerance follows
+    """
+
+    def __init__(self, file: Path, function: str, compute: Compute = "native") -> None:
+        self.file = file
+        self.function = function
+        self.name = f"{file.name}:{function}"
+        self.compute: Compute = compute
+
+    def launch(self) -> Launch:
+        """A worker that imports the file. Raises BackendUnavailable where there is none."""
+        if not self.file.is_file():
+            raise BackendUnavailable(f"there is no file {self.file}")
+        return Launch("callable", {"file": str(self.file.absolute()), "function": self.function})
+
+    def check(self, hello: Hello) -> None:
+        """Whatever imports can be tried."""
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """A function declares nothing: what it refuses, by an exception, is an error."""
+        return None
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """One call."""
+        outputs = [asdict(output) for output in case.outputs]
+        return (Request("", {"model": case.model, "problem": asdict(problem), "outputs": outputs}),)
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """What a function runs on is its own word."""
+        return None

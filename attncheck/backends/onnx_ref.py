@@ -1,0 +1,48 @@
+"""The ONNX reference evaluator, for models of ai.onnx operators alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+
+PROVIDER = "onnx.reference"
+STANDARD = frozenset({"", "ai.onnx"})
+
+
+class OnnxRef:
+    """ONNX's own evaluator in NumPy; float16 is computed as float16."""
+
+    name = "onnx-ref"
+    compute: Compute = "native"
+
+    def launch(self) -> Launch:
+        """A worker with the reference evaluator."""
+        return Launch("onnx_ref")
+
+    def check(self, hello: Hello) -> None:
+        """Raise BackendUnavailable for an onnx without the Attention operator (added in 1.18, opset 23)."""
+        newest = int(hello.device["opset"])
+        if newest < 23:
+            raise BackendUnavailable(
+                f"onnx {hello.versions['onnx']} knows opset {newest} at most; Attention came with opset 23 "
+                "(pip install 'onnx>=1.18')"
+            )
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """Operators that ONNX itself does not define."""
+        nodes = onnx.load_from_string(case.model).graph.node
+        foreign = sorted({f"{node.domain}.{node.op_type}" for node in nodes if node.domain not in STANDARD})
+        return f"ONNX's reference evaluator has no {', '.join(foreign)}" if foreign else None
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """One evaluation of the model."""
+        return (Request("", {"model": case.model}),)
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """There is nothing to fall back to."""
+        return None

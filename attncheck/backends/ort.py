@@ -1,0 +1,66 @@
+"""ONNX Runtime on any of its execution providers, by name; the CPU's and WebGPU's have files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attncheck.backends import refusals
+from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.refusals import Refusal, Version
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+
+OLDEST: Version = (1, 20)
+"""The oldest ONNX Runtime whose GroupQueryAttention has every attribute that the shipped scenarios use (softcap)."""
+
+GQA = "com.microsoft.GroupQueryAttention"
+
+
+class Ort:
+    """One execution provider.
+
+    provider  its name as ONNX Runtime has it, "CUDAExecutionProvider"
+    plugin    the Python module of a plugin package that brings it, None for one that is built in
+    options   its own options, by name, as strings
+    """
+
+    compute: Compute = "native"
+    refusals: tuple[Refusal, ...] = ()
+
+    def __init__(
+        self, name: str, provider: str, plugin: str | None = None, options: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.provider = provider
+        self.plugin = plugin
+        self.options = dict(options or {})
+
+    def launch(self) -> Launch:
+        """An ONNX Runtime worker on the provider."""
+        options: dict[str, Any] = {"provider": self.provider, "plugin": self.plugin, "provider_options": self.options}
+        return Launch("ort", options)
+
+    def check(self, hello: Hello) -> None:
+        """Raise BackendUnavailable when the ONNX Runtime found is older than `OLDEST`."""
+        version = hello.versions["onnxruntime"]
+        if refusals.parse(version) < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            raise BackendUnavailable(
+                f"ONNX Runtime {version} is too old for {self.name}: {oldest} or newer is needed "
+                f"(pip install 'onnxruntime>={oldest}')"
+            )
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """The first declared refusal that fits this version of ONNX Runtime, or None."""
+        return refusals.first(self.refusals, case, problem, hello.versions["onnxruntime"])
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """One run of the model."""
+        return (Request("", {"model": case.model}),)
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """Kernel events of any other provider than the one asked for."""
+        if evidence.provider == self.provider:
+            return None
+        return f"asked for {self.provider}, but ONNX Runtime's profiler says that {evidence.provider or 'nothing'} ran"

@@ -1,0 +1,73 @@
+"""PyTorch's scaled_dot_product_attention, for what it covers: no rotary embedding, no softcap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from attncheck.backends import refusals
+from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.refusals import Refusal, Version
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
+
+OLDEST: Version = (2, 5)
+"""From here on there is `enable_gqa`, and a query row without a visible key gives zeros, not NaN."""
+
+
+def _has_averaging_row(problem: Problem) -> bool:
+    """Whether a query row that sees no key must give the mean of all values."""
+    sees_none = problem.visible[..., 0] >= problem.visible[..., 1]
+    means_something = np.arange(problem.rows) < np.array(problem.q_len)[:, None]
+    return problem.empty_row == "mean" and bool((sees_none & means_something).any())
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        lambda _, problem: problem.rotary is not None,
+        "scaled_dot_product_attention does not rotate queries and keys",
+    ),
+    Refusal(lambda _, problem: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
+    Refusal(
+        lambda _, problem: _has_averaging_row(problem),
+        "scaled_dot_product_attention gives zeros for a query that sees no key, where the operator averages",
+    ),
+)
+
+
+class TorchSdpa:
+    """PyTorch as a backend, on a device of its own choice or `device`; float16 is computed as PyTorch pleases."""
+
+    name = "torch"
+    compute: Compute = "native"
+
+    def __init__(self, device: str | None = None) -> None:
+        self.device = device
+
+    def launch(self) -> Launch:
+        """A PyTorch worker."""
+        return Launch("torch_sdpa", {"device": self.device})
+
+    def check(self, hello: Hello) -> None:
+        """Raise BackendUnavailable when the PyTorch found is older than `OLDEST`."""
+        version = hello.versions["torch"]
+        if refusals.parse(version) < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            raise BackendUnavailable(
+                f"PyTorch {version} is too old: {oldest} or newer is needed (pip install 'torch>={oldest}')"
+            )
+
+    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+        """What the function has no argument for."""
+        return refusals.first(REFUSALS, case, problem, hello.versions["torch"])
+
+    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+        """One call."""
+        outputs = [asdict(output) for output in case.outputs]
+        return (Request("", {"problem": asdict(problem), "outputs": outputs}),)
+
+    def fallback(self, evidence: Evidence) -> str | None:
+        """The worker puts every tensor on its device itself."""
+        return None

@@ -1,0 +1,47 @@
+"""For a user's own kernel in Python: how a function that `--backend file.py:name` names is called.
+
+Undecorated, the function is called as ``name(model, inputs)``: the ONNX model's bytes, and the graph's inputs by name;
+it returns the graph's outputs by name. Decorators change that, or say more. Both return the function itself:
+
+    import attncheck.callable
+
+    @attncheck.callable.takes_problem
+    def attention(problem, tensors):
+        scores = problem.scale * tensors["query"] @ ...
+        return {"output": ...}
+
+Standard library only, in older syntax: a worker loads this file under whatever interpreter the backend names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, TypeVar
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+TAKES_PROBLEM = "__attncheck_takes_problem__"
+EVIDENCE = "__attncheck_evidence__"
+
+
+def takes_problem(function: Kernel) -> Kernel:
+    """Call the function as ``name(problem, tensors)``, free of any operator's conventions.
+
+    problem  the fields of attncheck.problem.Problem, as attributes: sizes, per-batch lengths, `visible`, scale, ...
+    tensors  inputs by role ("query", "key", "value", "past_key", ...), each [batch, heads, rows, dim] whatever the
+             graph's layout; "cos" and "sin" [rows, dim / 2] where there is rotary embedding; an absent one is missing
+
+    It returns a dict of roles: "output" [batch, heads, rows, v_head_dim] and, where problem.present_key is not None,
+    "present_key" and "present_value" [batch, kv_heads, capacity, dim].
+    """
+    setattr(function, TAKES_PROBLEM, True)
+    return function
+
+
+def declares(provider: str, *kernels: str) -> Callable[[Kernel], Kernel]:
+    """Say what the function runs on, and which kernels: shown as evidence. Without: the file's and the function's name."""
+
+    def decorate(function: Kernel) -> Kernel:
+        setattr(function, EVIDENCE, (provider, kernels))
+        return function
+
+    return decorate

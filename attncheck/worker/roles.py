@@ -1,0 +1,66 @@
+"""From the graph's arrays to an attention problem's tensors by role, and back.
+
+A Problem, as the plain dict that crosses, names for each role ("query", "output", ...) a graph input or output and its
+layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, packed, [batch, rows, heads * dim].
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+from failure import Failure
+
+OF_QUERY_HEADS = ("query", "output")
+OUTPUTS = ("output", "present_key", "present_value")
+
+
+def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    """Inputs by role, views [batch, heads, rows, dim] of the graph's arrays; "cos" and "sin" as they are."""
+    found = {}
+    for role, tensor in problem.items():
+        if _is_tensor(tensor) and role not in OUTPUTS:
+            found[role] = _split(inputs[tensor["name"]], tensor["layout"], _heads(problem, role))
+    rotary = problem.get("rotary")
+    if rotary:
+        found["cos"], found["sin"] = inputs[rotary["cos"]], inputs[rotary["sin"]]
+    return found
+
+
+def graph_outputs(
+    problem: Dict[str, Any], given: Dict[str, np.ndarray], outputs: List[Dict[str, Any]]
+) -> Dict[str, np.ndarray]:
+    """Outputs by role, [batch, heads, rows, dim], under the graph's names, in its layouts. Raises Failure."""
+    shapes = {output["name"]: tuple(output["shape"]) for output in outputs}
+    wanted = {role: problem[role] for role in OUTPUTS if problem.get(role) is not None}
+    unknown = sorted(set(given) - set(wanted))
+    if unknown:
+        raise Failure("malformed", "it returned %s; the outputs are %s" % (", ".join(unknown), ", ".join(wanted)))
+    found = {}
+    for role, array in given.items():
+        name, layout = wanted[role]["name"], wanted[role]["layout"]
+        expected = _split(np.empty(shapes[name], np.uint8), layout, _heads(problem, role)).shape
+        if array.shape != expected:
+            raise Failure(
+                "malformed", "output %s has shape %s, expected %s" % (role, list(array.shape), list(expected))
+            )
+        found[name] = (array.transpose(0, 2, 1, 3) if layout == "bsnh" else array).reshape(shapes[name])
+    return found
+
+
+def _heads(problem: Dict[str, Any], role: str) -> int:
+    heads: int = problem["heads"] if role in OF_QUERY_HEADS else problem["kv_heads"]
+    return heads
+
+
+def _split(array: np.ndarray, layout: str, heads: int) -> np.ndarray:
+    if layout == "bnsh":
+        return array
+    if array.ndim == 3:
+        batch, rows, width = array.shape
+        array = array.reshape(batch, rows, heads, width // heads)
+    return array.transpose(0, 2, 1, 3)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"name", "layout"}

@@ -1,0 +1,115 @@
+"""PyTorch's scaled_dot_product_attention as a worker's runtime.
+
+What a Problem asks beyond it, appending new keys and values behind the past, is done here: that moves numbers and
+computes none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+import roles
+from failure import Failure
+
+try:
+    import torch
+except ImportError as error:
+    raise Failure("error", "the package torch is not installed (pip install torch)") from error
+
+CALL = "scaled_dot_product_attention"
+
+
+class Runtime:
+    """Computes Problems on one device."""
+
+    def __init__(self, device: str) -> None:
+        try:
+            self.device = torch.device(device)
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise Failure("error", "PyTorch %s has no device %r: %s" % (torch.__version__, device, error)) from error
+        accelerated = self.device.type == "cuda"
+        self.provider = torch.cuda.get_device_name(self.device) if accelerated else self.device.type
+        self.hello = {
+            "versions": {"torch": torch.__version__, "numpy": np.__version__},
+            "device": {"device": str(self.device), "provider": self.provider},
+        }
+
+    def prepare(self, payload: Dict[str, Any]) -> Dict[str, Any]:
+        """payload: {"problem": Problem as a dict, "outputs": [{"name", "dtype", "shape"}]}."""
+        return payload
+
+    def run(self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Any]:
+        """Outputs by the graph's names, and as evidence the device and how the mask was given."""
+        problem = prepared["problem"]
+        given = {role: self._tensor(array, problem) for role, array in roles.tensors(problem, inputs).items()}
+        key = _present(problem, given["key"], given.get("past_key"))
+        value = _present(problem, given["value"], given.get("past_value"))
+        how, options = self._visibility(problem)
+        try:
+            output = torch.nn.functional.scaled_dot_product_attention(
+                given["query"],
+                key,
+                value,
+                scale=problem["scale"],
+                enable_gqa=problem["heads"] != problem["kv_heads"],
+                **options,
+            )
+        except torch.cuda.OutOfMemoryError as error:
+            raise Failure("out-of-memory", "the device is out of memory: %s" % error) from error
+        found = {"output": output, "present_key": key, "present_value": value}
+        asked = {role: _array(tensor) for role, tensor in found.items() if problem[role] is not None}
+        evidence = {"provider": self.provider, "kernels": ["%s(%s)" % (CALL, how)]}
+        return roles.graph_outputs(problem, asked, prepared["outputs"]), evidence
+
+    def release(self, prepared: Dict[str, Any]) -> None:
+        """Nothing is kept."""
+
+    def _tensor(self, array: np.ndarray, problem: Dict[str, Any]) -> torch.Tensor:
+        """A contiguous copy on the device; bfloat16 crosses as its bits in uint16."""
+        tensor = torch.from_numpy(np.array(array, order="C", copy=True).view(_bits(array)))
+        if problem["dtype"] == "bfloat16":
+            tensor = tensor.view(torch.bfloat16)
+        return tensor.to(self.device)
+
+    def _visibility(self, problem: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
+        """The argument that says which keys each query sees: none or is_causal where these say it, else a mask."""
+        visible = problem["visible"]
+        rows = np.arange(problem["rows"])
+        if (visible[..., 0] <= 0).all():
+            if (visible[..., 1] >= problem["capacity"]).all():
+                return "", {}
+            if problem["capacity"] == problem["rows"] and (visible[..., 1] == rows + 1).all():
+                return "is_causal", {"is_causal": True}
+        slots = np.arange(problem["capacity"])
+        mask = (slots >= visible[..., :1]) & (slots < visible[..., 1:])
+        return "attn_mask", {"attn_mask": torch.from_numpy(mask[:, None]).to(self.device)}
+
+
+def start(options: Dict[str, Any]) -> Runtime:
+    """options: {"device": a PyTorch device, or None for CUDA where there is one, else the CPU}."""
+    device: Optional[str] = options.get("device")
+    return Runtime(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _present(problem: Dict[str, Any], new: torch.Tensor, past: Optional[torch.Tensor]) -> torch.Tensor:
+    """Past and new rows in one buffer [batch, kv_heads, capacity, dim]; zeros where neither reaches."""
+    batch, heads, _, dim = new.shape
+    present = torch.zeros((batch, heads, problem["capacity"], dim), dtype=new.dtype, device=new.device)
+    for entry, (kept, added) in enumerate(zip(problem["past_len"], problem["new_len"])):
+        if past is not None:
+            present[entry, :, :kept] = past[entry, :, :kept]
+        present[entry, :, kept : kept + added] = new[entry, :, :added]
+    return present
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu().contiguous()
+    found: np.ndarray = (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+    return found.view(np.uint16) if tensor.dtype is torch.bfloat16 else found
+
+
+def _bits(array: np.ndarray) -> Any:
+    """PyTorch takes no uint16 in its older versions."""
+    return np.int16 if array.dtype == np.uint16 else array.dtype
