@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attncheck.cli.messages import Stop
+from attncheck.cli.options import NO_EXPECTATIONS
 from attncheck.vocabulary import ExitCode
 
 if TYPE_CHECKING:
@@ -209,7 +210,12 @@ def _not_one(option: click.Option, value: object) -> str | None:
 
 
 def _resolved(option: click.Option, value: Any, base: Path) -> Any:
-    return str(base / value) if isinstance(option.type, click.Path) else value
+    """`value` with its paths relative to the folder of the configuration."""
+    if not isinstance(option.type, click.Path):
+        return value
+    if option.multiple:
+        return [one if one == NO_EXPECTATIONS else str(base / one) for one in value]
+    return str(base / value)
 
 
 def _toml(value: object) -> str:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import click
 
-KEPT = {"memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit", "repeat"}
-"""Parameters that shape the backends. An id says all of a case, also what `--set` and `--seed` changed; every other
-parameter chooses among cases or shapes the report."""
+KEPT = {
+    *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit", "repeat"),
+    *("expect", "run_quarantined"),
+}
+"""Parameters that shape the backends and the judgement. An id says all of a case, also what `--set` and `--seed`
+changed; every other parameter chooses among cases or shapes the report."""
 
 
 @dataclass(frozen=True)
@@ -41,5 +44,7 @@ def said(ctx: click.Context, parameter: str) -> bool:
 
 def _written(option: click.Option, value: object) -> list[str]:
     name = max(option.opts, key=len)
+    if option.is_flag:
+        return [name] if value else []
     values: Iterable[object] = value if option.multiple and isinstance(value, tuple) else (value,)
     return [word for one in values for word in (name, str(one))]

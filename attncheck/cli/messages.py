@@ -23,3 +23,8 @@ def progress(message: str) -> None:
 def error(message: str) -> None:
     """Say what went wrong."""
     click.echo(click.style("attncheck: ", fg="red", bold=True) + message, err=True)
+
+
+def warning(message: str) -> None:
+    """Say what does not change the outcome, and yet somebody should look at."""
+    click.echo(click.style("attncheck: warning: ", fg="yellow", bold=True) + message, err=True)

@@ -19,6 +19,7 @@ CONTEXT = {"auto_envvar_prefix": "ATTNCHECK", "help_option_names": ["-h", "--hel
 DEFAULT_CANDIDATE = "wgsl"
 DEFAULT_REFERENCE = "ort-cpu"
 NO_REFERENCE = "none"
+NO_EXPECTATIONS = "none"
 DEFAULT_THRESHOLD = 1024
 
 if TYPE_CHECKING:
@@ -162,6 +163,14 @@ JUDGEMENT = together(
         metavar="N",
         help="Run each case so often; what changes is flagged, a verdict that changes fails.",
     ),
+    click.option(
+        "--expect",
+        multiple=True,
+        type=click.Path(path_type=str),
+        metavar="FILE|none",
+        help="Known failures (repeatable), instead of the expectations.yaml beside the configuration.",
+    ),
+    click.option("--run-quarantined", is_flag=True, help="Run also what is expected to crash or hang."),
     click.option("--exit-zero", is_flag=True, help="Exit with 0 where failing cases would give 1."),
     click.option(
         "--fail-on",

@@ -38,7 +38,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
-    from attncheck.cli import configuration
+    from attncheck.cli import configuration, expectations
     from attncheck.cli.invocation import Invocation, said
     from attncheck.cli.session import Wanted
     from attncheck.reports.table import Detail
@@ -58,6 +58,7 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         fail_fast=given["fail_fast"],
         time_limit=given["time_limit"],
         repeat=given["repeat"],
+        expectations=expectations.wanted(ctx.obj, given),
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
         detail=detail,

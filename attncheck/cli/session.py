@@ -15,11 +15,12 @@ from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.backends.tables import Table as BackendTable
 from attncheck.cli.invocation import Invocation
-from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Bar, Printer
 from attncheck.engine import run as engine
 from attncheck.engine import status
 from attncheck.engine.events import BackendFailed, BackendPreparing, CaseFinished, Event, RunFinished
+from attncheck.engine.expectations import Expectations, Usage
 from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
 from attncheck.reports.numbers import plural
@@ -43,6 +44,7 @@ class Wanted:
     fail_fast: bool
     time_limit: float
     repeat: int
+    expectations: Expectations
     exit_zero: bool
     fail_on: frozenset[Flag]
     detail: Detail
@@ -58,13 +60,19 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
     table = Table(layout, wanted.detail, wanted.invocation.command)
     seen = _Seen()
     cancelled = threading.Event()
+    usage = Usage(wanted.expectations.entries)
     options = engine.Options(
-        time_limit=wanted.time_limit, repeat=wanted.repeat, fail_fast=wanted.fail_fast, cancelled=cancelled
+        time_limit=wanted.time_limit,
+        repeat=wanted.repeat,
+        fail_fast=wanted.fail_fast,
+        cancelled=cancelled,
+        expectations=wanted.expectations,
     )
     bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
     with _interruptible(cancelled), bar:
         for event in engine.run(scenarios, candidates, reference, options):
             seen.note(event)
+            usage.note(event)
             lines = table.lines(event)
             if lines or isinstance(event, BackendPreparing | BackendFailed):
                 with bar.aside():
@@ -76,12 +84,14 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
             if isinstance(event, CaseFinished):
                 bar.advance(name_of(event.scenario.id))
     code = seen.exit_code(wanted)
+    for unused in usage.unused():
+        warning(unused)
     for flag, cases in seen.flagged(wanted.fail_on).items():
         have = "has" if len(cases) == 1 else "have"
         more = ", ..." if len(cases) > 1 else ""
         error(f"--fail-on {flag}: {plural(len(cases), 'case')} {have} this flag, {cases[0]}{more}")
     if code is ExitCode.NOTHING:
-        error("every case was skipped: no backend takes any of them, so nothing was tested")
+        error("every case was skipped: unsupported or quarantined everywhere, so nothing was tested")
     return code
 
 

@@ -64,4 +64,4 @@ def _by_status(it: Counts) -> dict[Status, int]:
 def _role(verdict: Verdict) -> Role:
     if verdict is Verdict.PASS:
         return "good"
-    return "caution" if verdict is Verdict.UNSUPPORTED else "bad"
+    return "caution" if verdict in {Verdict.UNSUPPORTED, Verdict.QUARANTINED} else "bad"

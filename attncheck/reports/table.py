@@ -18,7 +18,7 @@ from attncheck.engine.events import (
     Result,
     RunFinished,
 )
-from attncheck.reports import describe, rows, summary
+from attncheck.reports import describe, expected, rows, summary
 from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
@@ -101,7 +101,9 @@ class Table:
             lines.append(line(DETAIL_INDENT + note, "caution"))
         for text in _explanation(result, verbose=self._detail is Detail.VERBOSE):
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
-        lines += [line(f"{DETAIL_INDENT}| {text}") for text in result.stderr.rstrip().splitlines()[-STDERR_LINES:]]
+        if result.status is not Status.XFAILED or self._detail is Detail.VERBOSE:
+            said = result.stderr.rstrip().splitlines()[-STDERR_LINES:]
+            lines += [line(f"{DETAIL_INDENT}| {text}") for text in said]
         return lines
 
     def _end(self, event: RunFinished) -> list[Line]:
@@ -116,8 +118,8 @@ class Table:
 
 
 def _cells(result: Result, note: str) -> Cells:
-    expected = result.status in {Status.XFAILED, Status.XPASSED}
-    verdict = str(result.status if expected else result.verdict)
+    foreseen = result.status in {Status.XFAILED, Status.XPASSED}
+    verdict = str(result.status if foreseen else result.verdict)
     numbers = ("", "", "")
     if result.worst is not None:
         numbers = (number(result.worst.max_abs), number(result.worst.tolerance), margin(result.worst.margin))
@@ -126,12 +128,13 @@ def _cells(result: Result, note: str) -> Cells:
 
 
 def _explanation(result: Result, *, verbose: bool) -> list[str]:
-    """What a row cannot hold: nothing for a pass, the worst element and the message for anything else."""
-    texts = []
-    if result.status is Status.XFAILED:
-        texts.append(f"{result.verdict}: {result.verdict.meaning}")
-    if result.status is Status.XPASSED:
-        texts.append("passed, though it is expected to fail: remove the expectation")
+    """What a row cannot hold: nothing for a pass, the worst element and the message for anything else.
+
+    A failure that is as expected is told at length only to whom wants it.
+    """
+    texts = expected.expectation(result, verbose=verbose)
+    if result.status is Status.XFAILED and not verbose:
+        return texts
     if result.verdict is not Verdict.PASS and result.worst is not None and not result.worst.passed:
         texts += describe.worst(result.worst)
         texts += describe.others(result.differences, result.worst)

@@ -1,0 +1,19 @@
+"""What an expectation said of a result, in words."""
+
+from __future__ import annotations
+
+from attncheck.engine.events import Result
+from attncheck.vocabulary import Status
+
+
+def expectation(result: Result, *, verbose: bool) -> list[str]:
+    """Lines on what was expected of `result`: none where nothing was, or where its message says it (quarantine)."""
+    it = result.expected
+    if it is None or result.status is Status.SKIPPED:
+        return []
+    known = f"{it.reason} ({it.link})"
+    if result.status is Status.XFAILED:
+        return [f"as expected: {it.said}", *([f"{it.place}: {known}"] if verbose else [])]
+    if result.status is Status.XPASSED:
+        return [f"passes, where {it.place} expects {it.said}: mended? Then remove the entry", f"it says: {known}"]
+    return [f"{it.place} expects {it.said}, but {it.departure}", *([f"it says: {known}"] if verbose else [])]
