@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import re
@@ -139,6 +140,33 @@ def test_each_dependency_has_its_line_in_the_decisions() -> None:
     named = {requirement_name(name) for name in re.findall(r"^\| `([^`]+)`", decisions, re.MULTILINE)}
     required = itertools.chain.from_iterable(project_table().values())
     assert named == {requirement_name(requirement) for requirement in required}
+
+
+def imported_packages() -> dict[str, str]:
+    """Third-party package that attncheck imports -> one of the files that do, as a path."""
+    own = {"attncheck", *(path.stem for path in (ROOT / "attncheck" / "worker").glob("*.py"))}
+    found = {}
+    for path in sorted((ROOT / "attncheck").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in {name.partition(".")[0] for name in names} - own - sys.stdlib_module_names:
+                found[name] = str(path.relative_to(ROOT))
+    return found
+
+
+def test_each_import_is_a_declared_dependency() -> None:
+    table = project_table()
+    declared = {requirement_name(requirement) for requirement in table["runtime"] + table["extras"]}
+    came_along = {"ml-dtypes", "pydantic-core"}  # required by onnx and pydantic
+    renamed = {"ruamel": "ruamel-yaml"}
+    undeclared = {
+        name: path
+        for name, path in imported_packages().items()
+        if renamed.get(name, name.replace("_", "-")) not in declared | came_along
+    }
+    assert undeclared == {}
 
 
 FOREIGN_TEXT = re.compile(

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "attncheck" / "worker"
-RUNTIMES = {"onnxruntime", "wgpu", "wgpudawn"}
+RUNTIMES = {"onnx", "onnxruntime", "torch", "wgpu", "wgpudawn"}
+ARRAYS = {"ml_dtypes", "numpy"}
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -63,7 +64,7 @@ def test_an_upward_import_is_caught(module: str, line: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("path", worker_modules(), ids=lambda path: path.name)
 def test_a_worker_module_imports_its_siblings_numpy_and_one_runtime_only(path: Path) -> None:
     siblings = {module.stem for module in worker_modules()}
-    foreign = imported_names(path.read_text(encoding="utf-8")) - sys.stdlib_module_names - siblings - {"numpy"}
+    foreign = imported_names(path.read_text(encoding="utf-8")) - sys.stdlib_module_names - siblings - ARRAYS
     assert foreign <= RUNTIMES, f"{path.name} imports {sorted(foreign - RUNTIMES)}"
     assert len(foreign) <= 1, f"{path.name} imports more than one runtime: {sorted(foreign)}"
 
