@@ -5,17 +5,22 @@ docs/ContribOperators.md) and ai.onnx Attention-23: new q and k are rotated; pre
 rows; scores are scale * q.k, then softcap * tanh(score / softcap), then hidden keys leave, then softmax, then the
 weighted sum of V.
 
-The bounds are first order in u. With p the weights, o the output and e_ij the error of score s_ij, in units of u,
+The bounds are first order in u. An error d_ij of score s_ij moves the output o_i, with weights p, by
 
-    |o_i - exact|  <=  u * (sum_j p_ij |v_j| (e_ij + sum_k p_ik e_ik + 2) + |o_i| / sqrt(sum_j p_ij^2))
+    sum_j p_ij (v_j - o_i) d_ij  <=  sqrt(sum_j p_ij d_ij^2) * sqrt(sum_j p_ij v_j^2 - o_i^2)       (Cauchy-Schwarz)
+
+so that scores matter as far as the values they choose between differ. With |d_ij| <= u * e_ij,
+
+    |o_i - exact|  <=  u * (sqrt(sum_j p_ij e_ij^2) * spread_i + 2 sum_j p_ij |v_j| + sqrt(n_i) |o_i|)
     e_ij            =  scale * sum_d |q_id| |k_jd|   (the dot product; with rotary also what the rotation adds)
                        * (1 - tanh^2) + softcap      (softcap: its slope, and the absolute error of tanh, which
                                                       implementations build from exponentials)
                        + |s_ij - max_k s_ik|         (the argument of the exponential is rounded)
 
-The 2 stands for the exponential and the division; the last term for the sum of n weights, whose rounding errors grow
-like sqrt(n) (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019), n being the effective
-number of keys, 1 / sum p^2. Factors that only an implementation knows are in the measured constant of `compare.judge`.
+The 2 stands for the exponential and the division; the last term for the sum of the weights, whose rounding errors grow
+like sqrt(n) (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019), n being the number of
+keys heavy enough to move a float32 sum. Factors that only an implementation knows are in the measured constant of
+`compare.judge`.
 """
 
 from __future__ import annotations
@@ -39,8 +44,8 @@ BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
 
 
-_TINY = float(np.finfo(np.float64).tiny)
-"""Added to a sum of squares, so that a row without weights does not divide by zero."""
+WEIGHTLESS = 2.0**-25
+"""A share of a sum at or below this is lost when it is added in float32, and its own rounding with it."""
 
 
 @dataclass(frozen=True)
@@ -220,21 +225,23 @@ def _weigh(score: Float, error: Float, stored: Float, shown: Bool, v: Float) -> 
     weight = np.exp(below)
     total = np.sum(weight, axis=-1, keepdims=True)
     weight /= np.where(total == 0.0, 1.0, total)
-    error = weight * np.where(shown, error - below, 0.0)
-    stored = weight * np.where(shown, stored, 0.0)
 
     finite = np.where(np.isfinite(v), v, 0.0)
-    size = np.abs(finite)
     values = _sum(weight, finite)
-    spread = _sum(weight, size)
-    keys = 1.0 / np.sum(weight * weight, axis=-1, keepdims=True, initial=_TINY)
-    compute = (
-        _sum(error, size) + spread * (np.sum(error, axis=-1, keepdims=True) + 2.0) + np.abs(values) * np.sqrt(keys)
-    )
-    carried = _sum(stored, size) + spread * np.sum(stored, axis=-1, keepdims=True)
+    spread = np.sqrt(np.maximum(_sum(weight, finite * finite) - values * values, 0.0))
+    keys = np.count_nonzero(weight > WEIGHTLESS, axis=-1, keepdims=True)
+    carried = spread * _root_mean_square(weight, np.where(shown, stored, 0.0))
+    compute = spread * _root_mean_square(weight, np.where(shown, error - below, 0.0))
+    compute += 2.0 * _sum(weight, np.abs(finite)) + np.abs(values) * np.sqrt(keys)
     if not np.isfinite(v).all():
         values += _nonfinite(shown, v, weight.shape)
     return _Attended(values, np.where(total == 0.0, 0.0, compute), np.abs(values) + carried)
+
+
+def _root_mean_square(weight: Float, error: Float) -> Float:
+    """sqrt(sum p e^2) over the keys, [batch, kv_heads, group, rows, 1]."""
+    mean_square: Float = np.sum(weight * error * error, axis=-1, keepdims=True)
+    return np.sqrt(mean_square)
 
 
 def _nonfinite(shown: Bool, v: Float, shape: tuple[int, ...]) -> Float:
