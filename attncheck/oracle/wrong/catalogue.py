@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.heads import HEADS
 from attncheck.oracle.wrong.lengths import LENGTHS
@@ -11,7 +12,7 @@ from attncheck.oracle.wrong.presents import PRESENTS
 from attncheck.oracle.wrong.scores import SCORES
 from attncheck.problem import Problem
 
-CATALOGUE: tuple[Wrong, ...] = (*reversed(HEADS), *SCORES, *MASKS, *LENGTHS, *POSITIONS, *PRESENTS)
+CATALOGUE: tuple[Wrong, ...] = (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS)
 
 
 def relevant(problem: Problem) -> tuple[Wrong, ...]:

@@ -86,7 +86,8 @@ def _online(block: int, sums: bool, totals: bool) -> Callable[[Tile], Float]:
         kept = np.exp(seen - np.where(np.isneginf(running), 0.0, running))
         right = np.exp(seen - np.where(np.isneginf(running[..., -1:]), 0.0, running[..., -1:]))
         total = np.sum(kept if totals else right, axis=-1, keepdims=True)
-        return (kept if sums else right) / np.where(total == 0.0, 1.0, total)
+        found: Float = (kept if sums else right) / np.where(total == 0.0, 1.0, total)
+        return found
 
     return weights
 
@@ -112,7 +113,7 @@ def _running(name: str, words: str, sums: bool, totals: bool) -> tuple[Wrong, ..
 SCORES = (
     _scaled("uniform-weights", "uniform weights (the scores ignored)", lambda _: 0.0),
     _scaled("scale-missing", "the scale missing", lambda _: 1.0),
-    _scaled("scale-twice", "the scale applied twice", lambda problem: problem.scale**2),
+    _scaled("scale-twice", "the scale applied twice", lambda problem: problem.scale * problem.scale),
     _scaled(
         "scale-default", "1/sqrt(head_dim) for the scale asked for", lambda problem: 1.0 / math.sqrt(problem.head_dim)
     ),

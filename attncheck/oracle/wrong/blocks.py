@@ -1,0 +1,114 @@
+"""Wrong kernels that take the keys in blocks and get a block wrong: keys that no block reads, or that two count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
+from attncheck.problem import Problem
+
+
+def skipped(size: int, first: int, end: int) -> Wrong:
+    """The keys [first, end) of each block of `size` keys are not read."""
+
+    def weights(tile: Tile) -> Float:
+        within = tile.slots % size
+        return softmax(replace(tile, shown=tile.shown & ((within < first) | (within >= end))))
+
+    def relevant(problem: Problem) -> bool:
+        """Some query sees a key that is skipped, and another besides."""
+        within = np.arange(problem.capacity) % size
+        return bool((_seen(problem) & (first <= within) & (within < end)).any())
+
+    return Wrong(
+        f"keys-{first}-to-{end - 1}-of-{size}-skipped",
+        f"keys {first}..{end - 1} of each block of {size} skipped",
+        relevant,
+        lambda recipe: replace(recipe, weights=weights),
+    )
+
+
+def short(loaded: int, scored: int, kept: bool) -> Wrong:
+    """A loop that steps by the `loaded` keys of a block, and scores `scored` of them.
+
+    What lies behind the loaded ones is empty: score 0, V 0, and counted in the denominator where the query would see a
+    key there. With `kept` the scores of a block are added to the weights of the block before, for want of a reset.
+    ONNX Runtime 1.27 does both where a subgroup has 4 lanes (its loop steps by the subgroup size, and scores 8 or 16).
+    """
+
+    def change(recipe: Recipe) -> Recipe:
+        def weights(tile: Tile) -> Float:
+            return _short_blocks(tile, loaded, scored, kept)
+
+        return replace(recipe, weights=weights)
+
+    besides = ", each on top of the weights of the block before" if kept else ""
+    return Wrong(
+        f"blocks-of-{loaded}-scored-as-{scored}" + ("-kept" if kept else ""),
+        f"blocks of {loaded} keys scored as {scored}: keys {loaded}..{scored - 1} of each counted with score 0 and no V"
+        + besides,
+        _beyond(loaded),
+        change,
+    )
+
+
+def _beyond(loaded: int) -> Callable[[Problem], bool]:
+    def relevant(problem: Problem) -> bool:
+        rows = mask.stated(problem)
+        return bool((problem.visible[..., 1][rows] > np.maximum(loaded, problem.visible[..., 0][rows])).any())
+
+    return relevant
+
+
+def _short_blocks(tile: Tile, loaded: int, scored: int, kept: bool) -> Float:
+    """Weights [.., slots]; together less than 1, for the empty places take their part of the denominator."""
+    low, count = int(tile.slots[0]), len(tile.slots)
+    weights = np.zeros_like(tile.score)
+    places = np.zeros((*tile.score.shape[:-1], scored))
+    top = np.full(tile.score.shape[:-1], -np.inf)
+    total = np.zeros(tile.score.shape[:-1])
+    shown = np.broadcast_to(tile.shown, tile.score.shape)
+    for start in range(low // loaded * loaded, low + count, loaded):
+        index = start + np.arange(scored) - low
+        there = (index >= 0) & (index < count)
+        score = np.where(there & (np.arange(scored) < loaded), tile.score[..., np.clip(index, 0, count - 1)], 0.0)
+        sees = there & shown[..., np.clip(index, 0, count - 1)]
+        score = np.where(sees, score + (places if kept else 0.0), -np.inf)
+        new_top = np.maximum(top, score.max(axis=-1))
+        finite = np.where(np.isneginf(new_top), 0.0, new_top)
+        places = np.exp(score - finite[..., None])
+        left = total * np.exp(np.where(np.isneginf(top), -np.inf, top) - finite)
+        total = left + places.sum(axis=-1)
+        divisor = np.where(total == 0.0, 1.0, total)
+        places /= divisor[..., None]
+        weights *= (left / divisor)[..., None]
+        real = there & (np.arange(scored) < loaded)
+        weights[..., index[real]] += places[..., real]
+        top = new_top
+    return weights
+
+
+def _seen(problem: Problem) -> NDArray[np.bool_]:
+    """Which slots some query sees, of those that are not the only one of every query that sees them."""
+    seen = np.zeros(problem.capacity, np.bool_)
+    rows = mask.stated(problem)
+    for low, high in np.unique(problem.visible[rows], axis=0):
+        if high - low > 1:
+            seen[low:high] = True
+    return seen
+
+
+BLOCKS = (
+    skipped(32, 16, 32),
+    skipped(16, 8, 16),
+    skipped(8, 4, 8),
+    short(4, 8, kept=False),
+    short(4, 8, kept=True),
+    short(8, 16, kept=False),
+)
