@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
+from attncheck.scenario import expectation_document
+from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
 from attncheck.scenario.model import DataKind
 from attncheck.tensors.data import purpose
-from attncheck.vocabulary import PRECEDENCE, ExitCode
+from attncheck.vocabulary import PRECEDENCE, ExitCode, Verdict
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -36,6 +39,14 @@ def data_kinds() -> str:
 
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
+    ("expectations.md", "keys"): expectation_document.keys_table,
+    ("cli.md", "run"): partial(help_text, "run"),
+    ("cli.md", "show"): partial(help_text, "show"),
+    ("cli.md", "doctor"): partial(help_text, "doctor"),
+    ("verdicts/README.md", "verdicts"): verdict_table,
+    ("verdicts/README.md", "statuses"): status_table,
+    ("verdicts/README.md", "flags"): flag_table,
+    **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
     ("scenarios.md", "axes"): axes_table,
     ("scenarios.md", "keys"): keys_table,
     ("scenarios.md", "data"): data_kinds,
@@ -43,7 +54,10 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
 }
 """(page, name of the part) -> what writes it."""
 
-WHOLE: dict[str, Callable[[], str]] = {"scenario.schema.json": schema_text}
+WHOLE: dict[str, Callable[[], str]] = {
+    "scenario.schema.json": schema_text,
+    "expectations.schema.json": expectation_document.schema_text,
+}
 """File that is generated from its first to its last line -> what writes it."""
 
 

@@ -110,7 +110,7 @@ def _departure(expectation: Expectation, result: Result) -> str:
     if result.verdict is Verdict.PASS:
         return "it passes"
     if result.verdict is not expectation.verdict:
-        return f"it is {result.verdict}"
+        return f"the verdict is {result.verdict}"
     if expectation.max_abs is not None:
         error, band = largest_error(result), expectation.max_abs
         if not band.low <= error <= band.high:

@@ -40,19 +40,20 @@ def axes_table() -> str:
     rows = (
         (f"`{axis.name}`", axis.values.allowed, axis.default_text, axis.unit, axis.meaning) for axis in AXES.values()
     )
-    return _table(("axis", "allowed", "default", "unit", "meaning"), rows)
+    return table(("axis", "allowed", "default", "unit", "meaning"), rows)
 
 
 def keys_table() -> str:
     """Every key that is not an axis."""
-    return _table(("key", "allowed", "meaning"), ((f"`{key.name}`", key.allowed, key.meaning) for key in KEYS.values()))
+    return table(("key", "allowed", "meaning"), ((f"`{key.name}`", key.allowed, key.meaning) for key in KEYS.values()))
 
 
 def mistakes_table() -> str:
     """Every kind of mistake that is reported."""
-    return _table(("mistake", "what it says"), ((f"`{mistake.value}`", mistake.meaning) for mistake in Mistake))
+    return table(("mistake", "what it says"), ((f"`{mistake.value}`", mistake.meaning) for mistake in Mistake))
 
 
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
