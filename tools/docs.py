@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from attncheck.scenario import expectation_document
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
+from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
 from attncheck.scenario.model import DataKind
 from attncheck.tensors.data import purpose

@@ -15,6 +15,7 @@ from attncheck.engine.events import (
     CaseFinished,
     Counts,
     Event,
+    Expected,
     Result,
     RunFinished,
     RunStarted,
@@ -96,6 +97,15 @@ NONFINITE = difference(
 )
 
 
+KNOWN = Expected(
+    "expectations.yaml:2",
+    "mismatch with max_abs from 0.0001 to 0.1",
+    "the window is never read",
+    "https://example.org/issues/1",
+)
+DEADLY = Expected("expectations.yaml:9", "crash", "no cache, no check", "https://example.org/issues/2")
+
+
 def every_verdict() -> list[Event]:
     """One case for each verdict, flag and status."""
     prefill, window = "scenarios/prefill.yaml::", "scenarios/window.yaml::"
@@ -141,8 +151,26 @@ def every_verdict() -> list[Event]:
         finished(result(window + "short", Verdict.MALFORMED, message="output: shape (2, 4) instead of (2, 4, 64)")),
         finished(result(window + "broken", Verdict.ERROR, message="naive.wgsl:12:5: no definition in scope: `hedas`")),
         finished(result(window + "half", Verdict.UNSUPPORTED, message="the adapter has no f16")),
-        finished(result(window + "known", Verdict.MISMATCH, status=Status.XFAILED, worst=MISMATCH)),
-        finished(result(window + "mended", status=Status.XPASSED)),
+        finished(result(window + "known", Verdict.MISMATCH, status=Status.XFAILED, worst=MISMATCH, expected=KNOWN)),
+        finished(result(window + "mended", status=Status.XPASSED, expected=replace(KNOWN, departure="it passes"))),
+        finished(
+            result(
+                window + "worse",
+                Verdict.NONFINITE,
+                worst=NONFINITE,
+                differences=(NONFINITE,),
+                expected=replace(KNOWN, departure="the verdict is nonfinite"),
+            )
+        ),
+        finished(
+            result(
+                window + "deadly",
+                Verdict.QUARANTINED,
+                status=Status.SKIPPED,
+                message="quarantined, since it is known as crash: no cache, no check (https://example.org/issues/2)",
+                expected=DEADLY,
+            )
+        ),
         finished(result(window + "loose", flags=(Flag.VACUOUS, Flag.FLAKY, Flag.NOT_BITWISE, Flag.DISPUTED))),
     ]
     return run_of(cases)
