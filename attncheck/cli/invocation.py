@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import click
 
 KEPT = {
-    *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit", "repeat"),
+    *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit"),
+    *("backend_memory", "repeat"),
     *("expect", "run_quarantined"),
 }
 """Parameters that shape the backends and the judgement. An id says all of a case, also what `--set` and `--seed`

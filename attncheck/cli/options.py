@@ -156,6 +156,14 @@ JUDGEMENT = together(
         help="What a backend may take for one case.",
     ),
     click.option(
+        "--backend-memory",
+        type=Bytes(),
+        default="8G",
+        show_default=True,
+        metavar="SIZE",
+        help="What a backend's process may hold.",
+    ),
+    click.option(
         "--repeat",
         type=click.IntRange(1, 1000),
         default=1,

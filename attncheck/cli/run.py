@@ -57,6 +57,7 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         shaders=given["shaders"],
         fail_fast=given["fail_fast"],
         time_limit=given["time_limit"],
+        backend_memory=given["backend_memory"],
         repeat=given["repeat"],
         expectations=expectations.wanted(ctx.obj, given),
         exit_zero=given["exit_zero"],

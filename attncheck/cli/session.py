@@ -43,6 +43,7 @@ class Wanted:
     shaders: str | None
     fail_fast: bool
     time_limit: float
+    backend_memory: int
     repeat: int
     expectations: Expectations
     exit_zero: bool
@@ -63,6 +64,7 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
     usage = Usage(wanted.expectations.entries)
     options = engine.Options(
         time_limit=wanted.time_limit,
+        memory_limit=wanted.backend_memory,
         repeat=wanted.repeat,
         fail_fast=wanted.fail_fast,
         cancelled=cancelled,

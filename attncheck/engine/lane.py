@@ -52,9 +52,15 @@ class Lane:
     """Runs one backend's cases one after the other, beside the other lanes."""
 
     def __init__(
-        self, backend: Backend, time_limit: float, repeat: int = 1, quarantine: Quarantine = no_quarantine
+        self,
+        backend: Backend,
+        time_limit: float,
+        repeat: int = 1,
+        quarantine: Quarantine = no_quarantine,
+        memory_limit: int | None = None,
     ) -> None:
         self.backend = backend
+        self._memory_limit = memory_limit
         self._quarantine = quarantine
         self._time_limit = time_limit
         self._repeat = repeat
@@ -102,7 +108,7 @@ class Lane:
         """The warm worker, or a new one where the last was lost."""
         if self._worker is None:
             assert self._launch is not None, "a lane starts before it takes cases"
-            worker = Worker(self._launch)
+            worker = Worker(self._launch, self._memory_limit)
             with self._lock:
                 self._worker = worker
                 if self._stopped:

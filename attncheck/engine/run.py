@@ -14,7 +14,15 @@ from typing import Any
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import judge, status
 from attncheck.engine.attribution import Judged, attributed
-from attncheck.engine.events import BackendFailed, BackendPreparing, BackendReady, CaseFinished, Event, RunFinished, RunStarted
+from attncheck.engine.events import (
+    BackendFailed,
+    BackendPreparing,
+    BackendReady,
+    CaseFinished,
+    Event,
+    RunFinished,
+    RunStarted,
+)
 from attncheck.engine.expectations import Expectations
 from attncheck.engine.lane import Attempt, Lane
 from attncheck.graph import read, write
@@ -39,6 +47,7 @@ class Options:
     """How to run.
 
     time_limit   seconds that a backend may take for one request
+    memory_limit bytes of memory that a backend's process may hold while it computes; None for no limit
     repeat       how often each case is run, in the same worker
     fail_fast    whether to stop at the first failing case
     cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
@@ -48,6 +57,7 @@ class Options:
     """
 
     time_limit: float = 60.0
+    memory_limit: int | None = None
     repeat: int = 1
     fail_fast: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -79,7 +89,10 @@ def run(
     backends = (*candidates, *([reference] if reference is not None else []))
     names = tuple(backend.name for backend in backends)
     yield RunStarted(len(scenarios), names, reference.name if reference else None, options.settings)
-    lanes = [Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine) for backend in backends]
+    lanes = [
+        Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
+        for backend in backends
+    ]
     try:
         ready = yield from _start(lanes, options)
         if any(lane.backend is not reference for lane in ready):

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attncheck.backends.base import BackendUnavailable, Hello, Launch
+from attncheck.engine.watch import Watch, end
+from attncheck.scenario.memory import readable
 from attncheck.vocabulary import Verdict
 from attncheck.worker import wire
 
@@ -22,6 +24,8 @@ START_LIMIT = 60.0
 """Seconds that a runtime may take to import and open its device."""
 
 STDERR_LINES = 40
+NEAR = 0.8
+"""Share of the memory limit from which on a killed process counts as out of memory."""
 
 
 class WorkerFailed(Exception):
@@ -36,10 +40,13 @@ class WorkerFailed(Exception):
 class Worker:
     """One spawned process that serves one runtime. Not thread-safe: one lane owns it."""
 
-    def __init__(self, launch: Launch) -> None:
-        """Start the process and wait for its greeting. Raises BackendUnavailable."""
+    def __init__(self, launch: Launch, memory_limit: int | None = None) -> None:
+        """Start the process and wait for its greeting. Raises BackendUnavailable.
+
+        memory_limit: the most resident memory in bytes that the process may hold while it answers; None for no limit.
+        """
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
-        self._timed_out = False
+        self._memory_limit = memory_limit
         self._process = subprocess.Popen(
             [launch.python or sys.executable, "-X", "utf8", str(MAIN), launch.runtime],
             stdin=subprocess.PIPE,
@@ -79,8 +86,8 @@ class Worker:
         self._ask({"do": "release", "handle": handle}, limit)
 
     def kill(self) -> None:
-        """End the process now; safe from any thread. A request in flight fails."""
-        self._process.kill()
+        """End the process now, and what it started; safe from any thread. A request in flight fails."""
+        end(self._process)
 
     def close(self) -> None:
         """Close the streams, which ends a healthy process, and wait; kill one that does not end."""
@@ -91,8 +98,9 @@ class Worker:
         try:
             self._process.wait(2.0)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.kill()
             self._process.wait()
+        self.kill()
         self._drain.join(1.0)
         if self._process.stderr is not None:
             self._process.stderr.close()
@@ -105,32 +113,44 @@ class Worker:
 
     def _exchange(self, data: dict[str, Any], limit: float) -> dict[str, Any]:
         """Send one frame and read one. The time limit holds for both: a process that does not read blocks us too."""
-        watchdog = threading.Timer(limit, self._time_out)
-        watchdog.start()
+        watch = Watch(self._process, limit, self._memory_limit)
         try:
             wire.send(cast("BinaryIO", self._process.stdin), data)
             return cast("dict[str, Any]", wire.receive(cast("BinaryIO", self._process.stdout)))
-        except (wire.Closed, OSError, ValueError) as error:
-            raise self._ended(limit) from error
+        except (wire.Closed, OSError) as error:
+            raise self._ended(watch, limit) from error
+        except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            self.kill()
+            raise WorkerFailed(Verdict.CRASH, "the backend's process wrote into the stream of its answers") from error
         finally:
-            watchdog.cancel()
+            watch.end()
 
-    def _time_out(self) -> None:
-        self._timed_out = True
-        self._process.kill()
-
-    def _ended(self, limit: float) -> WorkerFailed:
+    def _ended(self, watch: Watch, limit: float) -> WorkerFailed:
         code = self._process.wait()
         self._drain.join(1.0)
-        if self._timed_out:
+        watch.end()
+        if watch.timed_out:
             return WorkerFailed(
                 Verdict.TIMEOUT, f"no answer within the time limit of {limit:g} s; its process was ended"
+            )
+        if watch.exceeded or _killed_for_memory(code, watch):
+            assert watch.memory is not None, "without a limit none is exceeded"
+            by = "it was ended" if watch.exceeded else "the system ended it"
+            held, allowed = readable(watch.peak), readable(watch.memory)
+            return WorkerFailed(
+                Verdict.OUT_OF_MEMORY, f"the backend's process held {held} of the {allowed} that it may hold; {by}"
             )
         return WorkerFailed(Verdict.CRASH, f"the backend's process {_death(code)}")
 
     def _read_stderr(self) -> None:
         for line in cast("BinaryIO", self._process.stderr):
             self._stderr.append(line.decode(errors="replace").rstrip())
+
+
+def _killed_for_memory(code: int, watch: Watch) -> bool:
+    """Whether a process that the system killed was near its limit: the kernel kills what takes the last memory."""
+    killed = os.name == "posix" and code == -signal.SIGKILL
+    return killed and watch.memory is not None and watch.peak > NEAR * watch.memory
 
 
 def _death(code: int) -> str:
