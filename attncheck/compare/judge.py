@@ -116,7 +116,8 @@ def _fault(expected: Output, outputs: Arrays) -> str | None:
     return None
 
 
-def _tolerance(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> Float:
+def tolerances(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> Float:
+    """How far each element of an output may lie from the oracle, in the answer's shape."""
     if override is not None:
         return np.full(answer.values.shape, override.max_abs)
     roundoff = dtype("float32").roundoff if compute == "f32" else storage.roundoff
@@ -134,12 +135,12 @@ def _difference(
     against: str,
     override: Tolerance | None,
 ) -> Difference:
-    role, layout, heads = _role(problem, answer.output)
+    role, layout, heads = role_of(problem, answer.output)
     compared = int(np.count_nonzero(answer.stated))
     if compared == 0:
         raise EmptyComparison(f"output {answer.output} has no element that the operator states: nothing to compare")
-    tolerance = _tolerance(answer, dtype(problem.dtype), compute, override)
-    error, nonfinite = _errors(got, expected)
+    tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
+    error, nonfinite = errors(got, expected)
     margin = np.zeros_like(error)
     np.divide(error, tolerance, out=margin, where=tolerance > 0.0)
     margin[(tolerance == 0.0) & (error > 0.0)] = np.inf
@@ -169,7 +170,7 @@ def _difference(
     )
 
 
-def _errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:
+def errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:
     """Absolute differences, infinite where one side alone is not finite, and where that is; NaN matches NaN."""
     both = np.isfinite(got) & np.isfinite(expected)
     same = (np.isnan(got) & np.isnan(expected)) | (got == expected)
@@ -181,7 +182,7 @@ def _errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:
     return error, nonfinite
 
 
-def _role(problem: Problem, output: str) -> tuple[str, Literal["bsnh", "bnsh"], int]:
+def role_of(problem: Problem, output: str) -> tuple[str, Literal["bsnh", "bnsh"], int]:
     """Role, layout and number of heads of a graph output."""
     if problem.present_key and output == problem.present_key.name:
         return "present_key", problem.present_key.layout, problem.kv_heads

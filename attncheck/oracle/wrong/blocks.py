@@ -28,10 +28,17 @@ def skipped(size: int, first: int, end: int) -> Wrong:
 
     return Wrong(
         f"keys-{first}-to-{end - 1}-of-{size}-skipped",
-        f"keys {first}..{end - 1} of each block of {size} skipped",
+        _words(size, first, end),
         relevant,
         lambda recipe: replace(recipe, weights=weights),
     )
+
+
+def _words(size: int, first: int, end: int) -> str:
+    if 2 * (end - first) > size and (first == 0 or end == size):
+        read = f"{end}..{size - 1}" if first == 0 else f"0..{first - 1}"
+        return f"only keys {read} of each block of {size} read"
+    return f"keys {first}..{end - 1} of each block of {size} skipped"
 
 
 def short(loaded: int, scored: int, kept: bool) -> Wrong:
@@ -48,11 +55,11 @@ def short(loaded: int, scored: int, kept: bool) -> Wrong:
 
         return replace(recipe, weights=weights)
 
-    besides = ", each on top of the weights of the block before" if kept else ""
+    besides = " and a block's scores added to the weights of the block before" if kept else ""
     return Wrong(
         f"blocks-of-{loaded}-scored-as-{scored}" + ("-kept" if kept else ""),
-        f"blocks of {loaded} keys scored as {scored}: keys {loaded}..{scored - 1} of each counted with score 0 and no V"
-        + besides,
+        f"blocks of {loaded} keys scored as blocks of {scored} "
+        f"(keys {loaded}..{scored - 1} of each block count with score 0 and no V){besides}",
         _beyond(loaded),
         change,
     )
@@ -112,3 +119,11 @@ BLOCKS = (
     short(4, 8, kept=True),
     short(8, 16, kept=False),
 )
+
+_QUARTERS = [(first, end) for first in range(4) for end in range(first + 1, 5) if end - first < 4]
+
+HYPOTHESES: tuple[Wrong, ...] = (
+    *(skipped(size, size // 4 * a, size // 4 * b) for size in (4, 8, 16, 32, 64, 128) for a, b in _QUARTERS),
+    *(short(size, times * size, kept) for size in (4, 8, 16, 32, 64) for times in (2, 4) for kept in (False, True)),
+)
+"""Blocks that diagnosis tries besides the catalogue: by quarters, for every usual size of a subgroup or tile."""

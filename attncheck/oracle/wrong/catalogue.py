@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.heads import HEADS
@@ -12,7 +14,17 @@ from attncheck.oracle.wrong.presents import PRESENTS
 from attncheck.oracle.wrong.scores import SCORES
 from attncheck.problem import Problem
 
-CATALOGUE: tuple[Wrong, ...] = (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS)
+OFTEN_TWO = {
+    "causal-ignored", "causal-top-left", "kv-heads-tiled", "length-of-entry-0", "longest-length", "rotary-from-zero",
+    "rotary-half-for-interleaved", "rotary-ignored", "scale-default", "scale-missing", "softcap-ignored",
+    "value-upper-half-zero", "window-ignored", "window-one-long", "window-one-short",
+}  # fmt: skip
+"""Features that a dispatch path leaves out beside another fault."""
+
+CATALOGUE: tuple[Wrong, ...] = tuple(
+    replace(wrong, pairs=wrong.name in OFTEN_TWO or wrong in BLOCKS)
+    for wrong in (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS)
+)
 
 
 def relevant(problem: Problem) -> tuple[Wrong, ...]:

@@ -17,12 +17,14 @@ class Wrong:
     words      what it does, to follow "the result with": "softcap ignored"
     relevant   whether it must differ from a right kernel on this Problem, whatever usual data the tensors hold
     change     how the recipe of a right kernel becomes its own; only asked where it is relevant
+    pairs      whether it is often one of two faults of the same kernel, so that diagnosis tries it with others
     """
 
     name: str
     words: str
     relevant: Callable[[Problem], bool]
     change: Callable[[Recipe], Recipe]
+    pairs: bool = False
 
     def outputs(self, problem: Problem, inputs: Arrays) -> dict[str, Float]:
         """What it gives, float64, by output name, in each output's own shape."""

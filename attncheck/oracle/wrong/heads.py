@@ -117,5 +117,5 @@ HEADS = (
         _without_key_dims(_key_tail),
     ),
     Wrong("last-query-dropped", "the last query row of each entry zero", lambda _: True, _zero_rows(_not_last_row)),
-    Wrong("zeros", "zeros for the output", lambda _: True, _zero_rows(_no_row)),
+    Wrong("zeros", "zeros everywhere", lambda _: True, _zero_rows(_no_row)),
 )

@@ -76,6 +76,7 @@ class Recipe:
 
     kv_head     the KV head that each query head reads; None: the one of its group
     score_dims  leading dims of q and k that enter their dot product; None: all
+    parts       batch entries and query rows whose output is wanted; None: all, in blocks that bound the memory
     turn        rotates new queries and new keys
     arrange     reorders the slots of a present buffer [batch, kv_heads, capacity, dim] before it is read and given out
     weights     makes weights of scores
@@ -86,6 +87,7 @@ class Recipe:
     inputs: Arrays
     kv_head: tuple[int, ...] | None = None
     score_dims: int | None = None
+    parts: tuple[tuple[slice, slice], ...] | None = None
     turn: Callable[[Float, Rotary, Arrays, str], Float] = turn
     arrange: Callable[[Problem, Float], Float] = _as_it_is
     weights: Callable[[Tile], Float] = softmax
@@ -143,7 +145,7 @@ def _attend(recipe: Recipe, q: Float, keys: Float, values: Float) -> Float:
     dims = recipe.score_dims
     grouped = q.reshape(batch, keys.shape[1], -1, rows, dim)
     output = np.zeros((*grouped.shape[:-1], problem.v_head_dim))
-    for members, part in _blocks(problem):
+    for members, part in recipe.parts or _blocks(problem):
         interval, empty = _intervals(problem, members, part)
         sees = interval[..., 0] < interval[..., 1]
         if not sees.any():

@@ -1,0 +1,239 @@
+"""Diagnosis: what wrong numbers look like. The known wrong kernel that they equal, or else where they are wrong.
+
+Wrong kernels are first held against a few wrong rows, which costs little, and those that fit there against everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.compare import judge, pattern
+from attncheck.compare.judge import Compute
+from attncheck.compare.pattern import Places
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.wrong import blocks
+from attncheck.oracle.wrong.catalogue import relevant
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.recipe import Recipe
+from attncheck.oracle.wrong.recipe import compute as compute_recipe
+from attncheck.problem import Arrays, Problem, split_heads
+from attncheck.scenario.model import Tolerance
+from attncheck.tensors.dtypes import dtype, widen
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+ROOM = 4.0
+"""A wrong kernel's own rounding may exceed what the oracle's answer allows a right one, for its scores are others."""
+
+PROBES = 3
+"""Wrong rows that a wrong kernel must explain before all of them are computed."""
+
+CLOSER = 0.1
+"""A fit lies nearer than this part of the way to the right answer."""
+
+PAIRS_UP_TO = 1 << 22
+"""Scores of a case up to which two faults at once are looked for."""
+
+NAMED = 3
+"""So many wrong kernels are named where several give the same here."""
+
+
+@dataclass(frozen=True)
+class _Output:
+    """One output with the room [batch, heads, rows, dim] that a fitting wrong kernel has there."""
+
+    name: str
+    places: Places
+    room: Float
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What is to be explained, and the few rows of it that are tried first: `probed` [batch, rows], within `parts`."""
+
+    recipe: Recipe
+    outputs: tuple[_Output, ...]
+    roundoff: float
+    parts: tuple[tuple[slice, slice], ...]
+    probed: Bool
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A wrong kernel, or two at once, that gives these numbers, and the largest difference."""
+
+    words: str
+    error: float
+
+
+def diagnose(
+    problem: Problem,
+    inputs: Arrays,
+    answers: Sequence[Answer],
+    outputs: Arrays,
+    compute: Compute,
+    override: Tolerance | None = None,
+) -> str:
+    """What these wrong `outputs` look like, in words; "" when they are within tolerance, or like nothing known.
+
+    "equals the result with softcap ignored, within 2.4e-7", when a wrong kernel of the catalogue (or two at once) gives
+    the same in every output, NaN in the same places; else where the outputs are wrong: "output zero in dims 8..15 (the
+    upper half of head_dim)".
+    """
+    scene = _scene(problem, inputs, answers, outputs, compute, override)
+    wrong = [each for each in scene.outputs if each.places.wrong.any()]
+    if not wrong:
+        return ""
+    fits = _fits(scene)
+    if fits:
+        return _equals(fits)
+    if len(wrong) < len(scene.outputs) or len(wrong) == 1:
+        return pattern.describe(problem, [each.places for each in scene.outputs])
+    return _one_by_one(scene)
+
+
+def _one_by_one(scene: _Scene) -> str:
+    """Each output for itself: the output may be that of a wrong kernel, and a present wrong in another way."""
+    said = []
+    for each in scene.outputs:
+        fits = _fits(replace(scene, outputs=(each,))) if each.places.role == "output" else ()
+        words = _equals(fits) if fits else pattern.describe(scene.recipe.problem, [each.places])
+        said.append(f"{each.places.role} {words}" if fits else words)
+    return "; ".join(words for words in said if words)
+
+
+def _equals(fits: Sequence[_Fit]) -> str:
+    first, *others = fits[:NAMED]
+    same = f" (here the same as {', or '.join(other.words for other in others)})" if others else ""
+    within = f"within {_number(first.error)}" if first.error else "exactly"
+    return f"equals the result with {first.words}{same}, {within}"
+
+
+def _number(value: float) -> str:
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}" if int(exponent) < -2 else f"{value:.2g}"
+
+
+def _scene(
+    problem: Problem,
+    inputs: Arrays,
+    answers: Sequence[Answer],
+    outputs: Arrays,
+    compute: Compute,
+    override: Tolerance | None,
+) -> _Scene:
+    seen = tuple(_output(problem, each, outputs[each.output], compute, override) for each in answers)
+    storage = dtype(problem.dtype).roundoff
+    roundoff = judge.CONSTANT[compute] * (dtype("float32").roundoff if compute == "f32" else storage)
+    parts, probed = _probes(problem, seen[0].places.wrong)
+    return _Scene(Recipe(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
+
+
+def _output(
+    problem: Problem, answer: Answer, output: NDArray[np.generic], compute: Compute, override: Tolerance | None
+) -> _Output:
+    role, layout, heads = judge.role_of(problem, answer.output)
+    got = widen(output, problem.dtype)
+    error, _ = judge.errors(got, answer.values)
+    storage = dtype(problem.dtype)
+    wrong = answer.stated & (error > judge.tolerances(answer, storage, compute, override))
+    room = ROOM * judge.tolerances(answer, storage, compute, None)
+
+    def by_place(array: NDArray[np.generic]) -> Any:
+        return split_heads(array, layout, heads)
+
+    places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values))
+    return _Output(answer.output, places, by_place(room))
+
+
+def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], ...], Bool]:
+    """First, middle and last wrong row of the batch entry that has most; of entry 0 too, as others may be given its."""
+    rows: Bool = np.any(wrong, axis=(1, 3))
+    member = int(np.argmax(rows.sum(axis=1)))
+    found = np.flatnonzero(rows[member]) if rows.any() else np.arange(1)
+    chosen = sorted({int(row) for row in found[np.linspace(0, len(found) - 1, PROBES).astype(int)]})
+    members = sorted({0, member})
+    parts = tuple((slice(m, m + 1), slice(row, row + 1)) for m in members for row in chosen)
+    probed = np.zeros((problem.batch, problem.rows), np.bool_)
+    probed[member, chosen] = True
+    return parts, probed
+
+
+def _fits(scene: _Scene) -> tuple[_Fit, ...]:
+    """The wrong kernels that explain the scene: of the catalogue, else of other blocks of keys, else two at once."""
+    known = relevant(scene.recipe.problem)
+    return (
+        _fitting(scene, [(wrong.words, wrong.change(scene.recipe)) for wrong in known])
+        or _fitting(scene, [(wrong.words, wrong.change(scene.recipe)) for wrong in _other_blocks(scene)])
+        or _fitting(scene, _pairs(scene, known))
+    )
+
+
+def _other_blocks(scene: _Scene) -> Iterator[Wrong]:
+    return (wrong for wrong in blocks.HYPOTHESES if wrong.relevant(scene.recipe.problem))
+
+
+def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[tuple[str, Recipe]]:
+    """Two faults at once, as a feature that a kernel ignores in a path that gets its blocks wrong."""
+    problem = scene.recipe.problem
+    if problem.batch * problem.heads * problem.rows * problem.capacity > PAIRS_UP_TO:
+        return
+    for first, second in combinations([wrong for wrong in known if wrong.pairs], 2):
+        once = first.change(scene.recipe)
+        if not second.relevant(once.problem):
+            continue
+        twice = second.change(once)
+        if _both_stand(scene.recipe, once, twice):
+            yield f"{first.words} and {second.words}", twice
+
+
+def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:
+    """Whether the second change left the steps alone that the first one replaced."""
+    steps = [field.name for field in fields(Recipe) if field.name not in ("problem", "inputs", "parts")]
+    return all(
+        getattr(once, step) is getattr(neither, step) or getattr(twice, step) is getattr(once, step) for step in steps
+    )
+
+
+def _fitting(scene: _Scene, recipes: Iterable[tuple[str, Recipe]]) -> tuple[_Fit, ...]:
+    """Those recipes that explain every output, the closest first; of equally close ones the first in order."""
+    found = []
+    for words, recipe in recipes:
+        probe = compute_recipe(replace(recipe, parts=scene.parts))
+        if _distance(scene, probe, scene.probed) is None:
+            continue
+        error = _distance(scene, compute_recipe(recipe), None)
+        if error is not None:
+            found.append(_Fit(words, error))
+    best = min((fit.error for fit in found), default=0.0)
+    return tuple(sorted(found, key=lambda fit: fit.error > 2.0 * best))
+
+
+def _distance(scene: _Scene, outputs: Mapping[str, Float], probed: Bool | None) -> float | None:
+    """The largest difference to `outputs` (of the output only in the rows `probed`), None where it is no fit.
+
+    It must also be far smaller than the difference to the right answer, for rounding alone is no wrong kernel.
+    """
+    largest, from_right = 0.0, 0.0
+    for each in scene.outputs:
+        places = each.places
+        _, layout, heads = judge.role_of(scene.recipe.problem, each.name)
+        values = split_heads(outputs[each.name], layout, heads).astype(np.float64)
+        asked = places.stated
+        if probed is not None and places.role == "output":
+            asked = asked & probed[:, None, :, None]
+        error, _ = judge.errors(places.got, values)
+        size = np.max(np.abs(values), axis=-1, keepdims=True, where=np.isfinite(values), initial=0.0)
+        if (asked & (error > each.room + scene.roundoff * size)).any():
+            return None
+        apart, _ = judge.errors(places.got, places.expected)
+        largest = max(largest, float(np.max(error, where=asked, initial=0.0)))
+        from_right = max(from_right, float(np.max(apart, where=asked, initial=0.0)))
+    return largest if largest <= CLOSER * from_right else None
