@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOOKS = Path(__file__).resolve().parent / "hooks"
-ATTNCHECK = Path(sys.executable).with_name("attncheck")
+ATTNCHECK = (sys.executable, "-m", "attncheck")
 
 SUITE = ("run", str(ROOT / "scenarios"), "--quiet")
 HELP_RUNS = 11
@@ -89,7 +89,7 @@ def measure(arguments: tuple[str, ...], environment: Mapping[str, str] | None = 
         peak: float | None = None
         start = time.perf_counter()
         process = subprocess.Popen(
-            [ATTNCHECK, *arguments],
+            [*ATTNCHECK, *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
             env=os.environ | dict(environment or {}),
@@ -111,7 +111,7 @@ def help_seconds() -> float:
     times = []
     for _ in range(HELP_RUNS):
         start = time.perf_counter()
-        subprocess.run([ATTNCHECK, "--help"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*ATTNCHECK, "--help"], check=True, stdout=subprocess.DEVNULL)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 

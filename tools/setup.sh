@@ -71,8 +71,9 @@ sys.exit(1) if sys.version_info < tuple(map(int, '$OLDEST'.split('.'))) else pri
 }
 
 find_python() {
-  local name
-  for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.14 python}; do
+  local name names=(python3 python3.13 python3.12 python3.11 python3.14 python)
+  [[ -z ${PYTHON:-} ]] || names=("$PYTHON")
+  for name in "${names[@]}"; do
     interpreter "$name" && return
   done
   if [[ -n ${PYTHON:-} ]]; then
