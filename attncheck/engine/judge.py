@@ -11,7 +11,7 @@ import numpy as np
 from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
 from attncheck.compare.difference import Difference
-from attncheck.engine import expectations
+from attncheck.engine import expectations, remarks
 from attncheck.engine.events import Result
 from attncheck.engine.lane import Attempt
 from attncheck.graph.case import Case
@@ -47,11 +47,27 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) ->
     if attempt.quarantined is not None:
         return expectations.quarantined(asked.case.id, backend.name, attempt.quarantined, reference)
     rounds = [_round(asked, backend, outcomes) for outcomes in attempt.rounds]
-    worst = next((judged for judged in rounds if judged.verdict is not Verdict.PASS), rounds[0])
+    at = next((i for i, judged in enumerate(rounds) if judged.verdict is not Verdict.PASS), 0)
+    worst = rounds[at]
     flaky = len({judged.verdict for judged in rounds}) > 1
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
     status = Status.FAILED if flaky else _STATUS.get(worst.verdict, Status.FAILED)
-    return replace(worst, status=status, flags=flags, reference=reference, seconds=attempt.seconds)
+    remarked = _remarked(asked, backend, worst, attempt.rounds[at], reference)
+    return replace(
+        remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds
+    )
+
+
+def _remarked(
+    asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome], reference: bool
+) -> Result:
+    """With a diagnosis of wrong numbers, or with the flag `vacuous` on right ones that prove nothing."""
+    given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
+    if judged.verdict in NUMBERS:
+        return replace(judged, diagnosis=remarks.diagnosis(*given, outcomes, judged.differences))
+    if judged.verdict is Verdict.PASS and not reference and remarks.vacuous(*given):
+        return replace(judged, flags=(*judged.flags, Flag.VACUOUS))
+    return judged
 
 
 def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Result:

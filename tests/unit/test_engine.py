@@ -149,10 +149,11 @@ def test_a_verdict_that_changes_between_repeats_is_flaky_and_fails() -> None:
 def test_bits_that_change_between_repeats_are_a_flag_and_pass() -> None:
     options = engine.Options(repeat=2)
     (wobbly,) = results(events(lenient("wobble"), reference=False, options=options), "faulty")
-    assert wobbly.flags == (Flag.NOT_BITWISE,)
+    # A tolerance as wide as a lenient case's lets every wrong kernel pass, which is a flag of its own.
+    assert set(wobbly.flags) == {Flag.NOT_BITWISE, Flag.VACUOUS}
     assert wobbly.status is Status.PASSED
     (steady,) = results(events(lenient("wrong"), reference=False, options=options), "faulty")
-    assert steady.flags == ()
+    assert steady.flags == (Flag.VACUOUS,)
 
 
 def lenient(how: str) -> Scenario:
