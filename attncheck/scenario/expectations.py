@@ -50,7 +50,7 @@ def _missing(path: Path) -> Diagnostic:
 
 def parse(file: str, text: str) -> tuple[list[Expectation], list[Diagnostic]]:
     """The expectations of one file's text and every mistake in it, sorted by place. `file` is as messages show it."""
-    reader = _Reader(read(file, text))
+    reader = _Reader(read(file, text, instead_of_aliases="quote a pattern that begins with `*`"))
     expectations = list(reader.expectations())
     return expectations, sorted(reader.mistakes, key=lambda mistake: (mistake.line, mistake.column))
 
@@ -103,7 +103,8 @@ class _Reader:
         self._unknown(node, KEYS)
         for name, key in KEYS.items():
             if key.required and node.get(name) is None and not _misspelt(node, name):
-                self._found(Mistake.MISSING_KEY, node, f"an expectation without `{name}`", f"`{name}` is {key.allowed}")
+                hint = f"`{name}` is {key.allowed}: {key.meaning}"
+                self._found(Mistake.MISSING_KEY, node, f"an expectation without `{name}`", hint)
         values = self._values(node)
         self._band_fits(node, values)
         if len(self.mistakes) > before or self._spoiled(node):

@@ -28,11 +28,17 @@ _NO_LINE_BREAKS = dict.fromkeys(map(ord, "\x85\u2028\u2029"), " ")
 """Line breaks in YAML 1.1 and to the parser, but neither in YAML 1.2 nor in an editor's count of lines."""
 
 
-def read(file: str, text: str) -> Document:
-    """Read YAML. The document's `mistakes` hold what is not YAML, or is YAML that the language has no use for."""
+INSTEAD_OF_ALIASES = "put what scenarios share under `defaults`"
+
+
+def read(file: str, text: str, instead_of_aliases: str = INSTEAD_OF_ALIASES) -> Document:
+    """Read YAML. The document's `mistakes` hold what is not YAML, or is YAML that the language has no use for.
+
+    instead_of_aliases   the hint where an alias stands
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = tuple(text.split("\n"))
-    reader = _Reader(Document(file, lines))
+    reader = _Reader(Document(file, lines), instead_of_aliases)
     root: Node | None = None
     try:
         root = reader.document(YAML(typ="safe", pure=True).parse(text.translate(_NO_LINE_BREAKS)))
@@ -66,6 +72,9 @@ _COMPLAINTS = (
         "close it; line {} does not belong into it",
     ),
     ("unexpected end of stream", True, "a quote is not closed", "close it"),
+    ("cannot start any token", False, "an unquoted text cannot begin so", "quote it"),
+    ("chomping or indentation", False, "an unquoted `>` or `|` begins a block of text", "quote the text"),
+    ("expected alphabetic or numeric character", False, "an unquoted `*` begins an alias", "quote the text"),
 )
 """Words of the parser's problem; whether to show where the construct began; message and hint of the house."""
 
@@ -85,8 +94,9 @@ def _complaint(error: MarkedYAMLError) -> tuple[Node, str, str]:
 class _Reader:
     """Parser events into nodes; collects the mistakes it meets."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, instead_of_aliases: str) -> None:
         self.empty = document
+        self.instead_of_aliases = instead_of_aliases
         self.mistakes: list[Diagnostic] = []
         self.unusable: set[Node] = set()
 
@@ -113,14 +123,13 @@ class _Reader:
             raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         if isinstance(event, AliasEvent):
             place = _place(event)
-            hint = "put what scenarios share under `defaults`"
-            self.found(Mistake.YAML_FEATURE, place, "an alias: the scenario language has none", hint)
+            self.found(Mistake.YAML_FEATURE, place, "an alias: the language has none", self.instead_of_aliases)
             self.unusable.add(place)
             return place
         node = self._value(event, events, depth)
         if (tag := getattr(event, "tag", None)) is not None:
             name = shown(str(tag).replace("tag:yaml.org,2002:", "!!"))
-            message = f"a tag, `{name}`: the scenario language has none"
+            message = f"a tag, `{name}`: the language has none"
             self.found(Mistake.YAML_FEATURE, node, message, "write the value alone; quotes make a text")
             self.unusable.add(node)
         return node
