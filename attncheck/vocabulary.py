@@ -75,7 +75,7 @@ class ExitCode(IntEnum):
     OK = 0, "every selected result is passed, xfailed, unsupported or quarantined, and at least one passed or xfailed"
     FAILED = 1, "at least one failed or xpassed"
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
-    INTERNAL = 3, "attncheck's own fault"
+    INTERNAL = 3, "attncheck's own fault, or a journal that it could not go on writing"
     BACKEND = 4, "a backend or adapter asked for could not start"
     NOTHING = 5, "nothing was selected, or all was skipped"
     INTERRUPTED = 130, "interrupted; reports were flushed first"

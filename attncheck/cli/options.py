@@ -171,6 +171,25 @@ JUDGEMENT = together(
         metavar="N",
         help="Run each case so often; what changes is flagged, a verdict that changes fails.",
     ),
+    click.option("--shuffle", is_flag=True, help="Run the cases in random order."),
+    click.option(
+        "--shuffle-seed",
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="N",
+        help="The order that an earlier --shuffle took.",
+    ),
+    click.option(
+        "--journal",
+        type=click.Path(dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="Write every result down at once.",
+    ),
+    click.option(
+        "--resume",
+        type=click.Path(exists=True, dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="Go on from a journal, and continue it: cases that stand there are not run again.",
+    ),
     click.option(
         "--expect",
         multiple=True,

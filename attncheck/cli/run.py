@@ -29,7 +29,9 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
     if given["quiet"] and given["verbose"]:
         raise click.UsageError("-q and -v exclude each other", ctx)
-    scenarios = selection.selected(ctx.obj, given)
+    if given["journal"] and given["resume"]:
+        raise click.UsageError("--journal begins a journal and --resume continues one: give one of them", ctx)
+    scenarios = selection.shuffled(selection.selected(ctx.obj, given), given)
     if given["list"]:
         for scenario in scenarios:
             click.echo(scenario.id)
@@ -60,6 +62,8 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         backend_memory=given["backend_memory"],
         repeat=given["repeat"],
         expectations=expectations.wanted(ctx.obj, given),
+        journal=given["journal"] or given["resume"],
+        resume=given["resume"] is not None,
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
         detail=detail,

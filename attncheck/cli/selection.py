@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attncheck.cli.addresses import Addresses, is_id
 from attncheck.cli.configuration import Configuration
-from attncheck.cli.messages import Stop
+from attncheck.cli.messages import Stop, progress
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
 from attncheck.vocabulary import ExitCode
@@ -35,6 +37,19 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scen
     if not changed:
         raise Stop(_nothing_left(given, len(cases)), ExitCode.NOTHING)
     return changed
+
+
+def shuffled(cases: Sequence[Scenario], given: Mapping[str, Any]) -> list[Scenario]:
+    """The cases in the order that ``--shuffle`` asks for; what it takes to get a random order again is told."""
+    if not given["shuffle"] and given["shuffle_seed"] is None:
+        return list(cases)
+    seed = given["shuffle_seed"]
+    if seed is None:
+        seed = secrets.randbelow(2**32)
+        progress(f"shuffled; the same order again: --shuffle-seed {seed}")
+    order = list(cases)
+    random.Random(seed).shuffle(order)  # noqa: S311  an order, no secret
+    return order
 
 
 def single(found: Configuration | None, given: Mapping[str, Any]) -> Scenario:

@@ -17,9 +17,10 @@ from attncheck.backends.tables import Table as BackendTable
 from attncheck.cli.invocation import Invocation
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Bar, Printer
+from attncheck.cli.record import Record, record
 from attncheck.engine import run as engine
 from attncheck.engine import status
-from attncheck.engine.events import BackendFailed, BackendPreparing, CaseFinished, Event, RunFinished
+from attncheck.engine.events import BackendFailed, BackendPreparing, CaseFinished, Event, RunFinished, RunStarted
 from attncheck.engine.expectations import Expectations, Usage
 from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
@@ -46,6 +47,8 @@ class Wanted:
     backend_memory: int
     repeat: int
     expectations: Expectations
+    journal: str | None
+    resume: bool
     exit_zero: bool
     fail_on: frozenset[Flag]
     detail: Detail
@@ -54,6 +57,13 @@ class Wanted:
 
 def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
     """Run `scenarios`, print the table as the results come, and give the exit code."""
+    with record(wanted.journal, resume=wanted.resume) as kept:
+        code = _run(scenarios, wanted, kept)
+    # What the run found stands in the table; that the journal lacks it must not look like success.
+    return ExitCode.INTERNAL if kept.broken and code is not ExitCode.INTERRUPTED else code
+
+
+def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCode:
     candidates, reference = _backends(wanted)
     names = [backend.name for backend in (*candidates, *([reference] if reference is not None else []))]
     printer = Printer()
@@ -69,10 +79,15 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
         fail_fast=wanted.fail_fast,
         cancelled=cancelled,
         expectations=wanted.expectations,
+        settings=_settings(wanted),
+        finished=kept.finished,
     )
     bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
     with _interruptible(cancelled), bar:
         for event in engine.run(scenarios, candidates, reference, options):
+            if isinstance(event, RunStarted):
+                kept.check(event)
+            kept.note(event)
             seen.note(event)
             usage.note(event)
             lines = table.lines(event)
@@ -95,6 +110,16 @@ def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
     if code is ExitCode.NOTHING:
         error("every case was skipped: unsupported or quarantined everywhere, so nothing was tested")
     return code
+
+
+def _settings(wanted: Wanted) -> dict[str, str]:
+    """What decides the numbers beside the cases and the backends' names, as a journal keeps it."""
+    return {
+        "kernel": f"{wanted.kernel}{' (forced)' if wanted.kernel_forced else ''} from {wanted.threshold} keys",
+        "adapter": ", ".join(wanted.adapters) or "the first",
+        "shaders": wanted.shaders or "shipped",
+        "repeat": str(wanted.repeat),
+    }
 
 
 def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
