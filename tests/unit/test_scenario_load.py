@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from attncheck.scenario import Scenario, ScenarioErrors, Tolerance, load
+from attncheck.scenario.axes import spell
 from attncheck.scenario.load import parse
 from attncheck.scenario.nodes import scalar
 
@@ -175,6 +176,55 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
     limit = 4 * (8 * 1001 * 16) * 12
     assert parse("f", text % "gqa", "f", memory_limit=limit)[1] == []
     assert len(parse("f", text % "mha", "f", memory_limit=limit)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("possible", "impossible"),
+    [
+        ("rotary: half, head_dim: 16, rotary_dim: 16", "rotary: half, head_dim: 15, rotary_dim: 16"),
+        (
+            "rotary: half, q_len: 4, past_len: 20, rotary_cache: 24",
+            "rotary: half, q_len: 4, past_len: 20, rotary_cache: 23",
+        ),
+        ("q_len: 4, past_len: [3, 20], capacity: 24", "q_len: 4, past_len: [3, 20], capacity: 23"),
+        ("q_len: [1, 3], past_len: [0, 0]", "q_len: [1, 3], past_len: [0, 1]"),
+        ("q_len: [3, 3], past_len: [0, 1]", "q_len: [3, 2], past_len: [0, 1]"),
+        ("op: mha, q_len: [1, 3]", "op: mha, q_len: [1, 3], past_len: 1"),
+        ("heads: 6, kv_heads: 3", "heads: 6, kv_heads: 4"),
+        ("heads: 6, kv_heads: 6", "heads: 6, kv_heads: 12"),
+        ("op: mha, causal: false", "op: gqa, causal: false"),
+        ("batch: 65536, heads: 1, head_dim: 2", "batch: 65537, heads: 1, head_dim: 2"),
+    ],
+)
+def test_the_edge_between_what_can_be_and_what_cannot(possible: str, impossible: str) -> None:
+    assert len(cases(f"scenarios: [{{name: a, {possible}}}]")) == 1
+    found, mistakes = parse("f", f"scenarios: [{{name: a, {impossible}}}]", "f")
+    assert (len(found), len(mistakes)) == (0, 1)
+
+
+def test_a_matrix_may_have_ten_thousand_cases_and_not_one_more() -> None:
+    text = "scenarios: [{name: a, matrix: {seed: [%s]}}]"
+    assert len(cases(text % ", ".join(map(str, range(10_000))))) == 10_000
+    _, (mistake,) = parse("f", text % ", ".join(map(str, range(10_001))), "f")
+    assert "10,001" in mistake.message
+
+
+@pytest.mark.parametrize(
+    ("value", "spelling"),
+    [
+        (1, "1"),
+        (1.0, "1"),
+        (0.25, "0.25"),
+        (1e-5, "1e-05"),
+        (1e20, "1e20"),
+        (True, "true"),
+        (False, "false"),
+        ("half", "half"),
+        ((1, 7, 4), "1+7+4"),
+    ],
+)
+def test_a_value_has_one_spelling(value: object, spelling: str) -> None:
+    assert spell(value) == spelling
 
 
 Write = Callable[..., Path]
