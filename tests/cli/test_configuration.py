@@ -9,13 +9,15 @@ import pytest
 from attncheck.vocabulary import ExitCode
 from tests.cli.frozen import assert_golden, attncheck
 
+ALONE = ("--reference", "none")
+
 
 def configure(folder: Path, text: str, name: str = "attncheck.toml") -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
 def kernel_in_use(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    ran = attncheck("run", "edges.yaml", "-k", "plain", *arguments, folder=folder, environment=environment)
+    ran = attncheck("run", "edges.yaml", "-k", "plain", *ALONE, *arguments, folder=folder, environment=environment)
     assert ran.code == ExitCode.OK, ran.text
     row = next(line for line in ran.stdout.splitlines() if line.startswith("  plain"))
     return row.split()[2]

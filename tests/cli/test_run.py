@@ -177,8 +177,8 @@ def test_all_cases_declared_unsupported_exit_with_5(folder: Path) -> None:
 def test_list_prints_ids_that_run_takes_back(folder: Path) -> None:
     listed = attncheck("run", "--list", *PASSING, folder=folder)
     assert_golden("run-list.txt", listed.text)
-    for case in listed.stdout.splitlines():
-        assert attncheck("run", "--list", case, folder=folder).stdout == f"{case}\n"
+    ids = listed.stdout.splitlines()
+    assert attncheck("run", "--list", *reversed(ids), folder=folder).stdout.splitlines() == ids[::-1]
 
 
 def test_patterns_paths_and_unfiled_cases_add_up_without_doubles(folder: Path) -> None:
