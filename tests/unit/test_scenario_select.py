@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncheck.scenario import Scenario, ScenarioErrors, command_line, from_command_line, matches, override, select
+from attncheck.scenario import (
+    Scenario,
+    ScenarioErrors,
+    Tolerance,
+    command_line,
+    from_command_line,
+    matches,
+    override,
+    select,
+)
 from attncheck.scenario.expression import All, Any, Expression, Not, Word
 from attncheck.scenario.expression import parse as parse_expression
 from attncheck.scenario.load import parse
@@ -157,9 +166,10 @@ def test_set_replaces_an_axis_and_what_follows_from_it_follows_anew() -> None:
 
 
 def test_set_keeps_what_was_written_beside_the_axes() -> None:
-    case = replace(CASES[0], about="why", tags=("x",))
+    case = replace(CASES[0], about="why", tags=("x",), tolerance={"wgsl": Tolerance(0.5)})
     changed = override(case, "head_dim=8")
     assert (changed.about, changed.tags, changed.source) == ("why", ("x",), case.source)
+    assert changed.tolerance == {"wgsl": Tolerance(0.5)}
 
 
 def test_set_shows_in_the_id_and_the_last_change_of_an_axis_wins() -> None:
