@@ -60,7 +60,7 @@ class Expectations:
 
 def quarantined(case: str, backend: str, expected: Expected, reference: bool) -> Result:
     """The result of a case that was not run."""
-    message = f"quarantined, since it is known as {expected.said}: {expected.reason} ({expected.link})"
+    message = f"quarantined by {expected.place} as {expected.said}: {expected.reason} ({expected.link})"
     blank = Result(case, backend, "", False, Verdict.QUARANTINED, Status.SKIPPED)
     return replace(blank, message=message, reference=reference, expected=expected)
 

@@ -167,7 +167,7 @@ def every_verdict() -> list[Event]:
                 window + "deadly",
                 Verdict.QUARANTINED,
                 status=Status.SKIPPED,
-                message="quarantined, since it is known as crash: no cache, no check (https://example.org/issues/2)",
+                message="quarantined by expectations.yaml:9 as crash: no cache, no check (https://example.org/issues/2)",
                 expected=DEADLY,
             )
         ),
