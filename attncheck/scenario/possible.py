@@ -240,7 +240,7 @@ def _memory(case: Complete, limit: int) -> Iterator[Impossible]:
             f"this case would take {readable(total)}, more than the limit of {readable(limit)}: {largest_first[0]}"
         )
         blamed = _blamed(case, largest_first[0])
-        yield Impossible(Mistake.MEMORY, blamed, message, "use smaller lengths, or raise the memory limit")
+        yield Impossible(Mistake.MEMORY, blamed, message, "use smaller sizes, or raise the limit with --memory-limit")
 
 
 def _blamed(case: Complete, part: Part) -> tuple[str, ...]:
