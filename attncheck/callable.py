@@ -15,7 +15,7 @@ Standard library only, in older syntax: a worker loads this file under whatever 
 
 from __future__ import annotations
 
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, TypeVar  # noqa: UP035 - older interpreters read this file
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def takes_problem(function: Kernel) -> Kernel:
 
 
 def declares(provider: str, *kernels: str) -> Callable[[Kernel], Kernel]:
-    """Say what the function runs on, and which kernels: shown as evidence. Without: the file's and the function's name."""
+    """Say what the function runs on, and which kernels: its evidence, by default the names of its file and itself."""
 
     def decorate(function: Kernel) -> Kernel:
         setattr(function, EVIDENCE, (provider, kernels))

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import filelock
 import platformdirs
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from attncheck.backends.base import BackendUnavailable, Launch
 
@@ -74,7 +76,7 @@ class Environment:
     @property
     def packages(self) -> tuple[str, ...]:
         """What is installed: the requirements, and numpy, which the worker itself needs."""
-        return (*self.requirements, *(() if any(_project(it) == "numpy" for it in self.requirements) else ("numpy",)))
+        return (*self.requirements, *(() if any(project(it) == "numpy" for it in self.requirements) else ("numpy",)))
 
     @property
     def folder(self) -> Path:
@@ -165,9 +167,6 @@ def _interpreter(python: str) -> str:
     return found
 
 
-def _project(requirement: str) -> str:
-    """The name in front of a requirement's version, extras and markers, as indexes compare it."""
-    name = requirement.strip()
-    for stop in "[ ;@<>=!~(":
-        name = name.split(stop, 1)[0]
-    return name.lower().replace("_", "-").replace(".", "-")
+def project(requirement: str) -> str:
+    """The package that a requirement names, as indexes compare names. Raises ValueError for what is no requirement."""
+    return canonicalize_name(Requirement(requirement).name)

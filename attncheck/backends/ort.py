@@ -7,11 +7,11 @@ from typing import Any
 
 from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
-from attncheck.backends.refusals import Refusal, Version
+from attncheck.backends.refusals import Refusal
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
 
-OLDEST: Version = (1, 20)
+OLDEST = "1.20"
 """The oldest ONNX Runtime whose GroupQueryAttention has every attribute that the shipped scenarios use (softcap)."""
 
 GQA = "com.microsoft.GroupQueryAttention"
@@ -44,11 +44,10 @@ class Ort:
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the ONNX Runtime found is older than `OLDEST`."""
         version = hello.versions["onnxruntime"]
-        if refusals.parse(version) < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
+        if refusals.older(version, OLDEST):
             raise BackendUnavailable(
-                f"ONNX Runtime {version} is too old for {self.name}: {oldest} or newer is needed "
-                f"(pip install 'onnxruntime>={oldest}')"
+                f"ONNX Runtime {version} is too old for {self.name}: {OLDEST} or newer is needed "
+                f"(pip install 'onnxruntime>={OLDEST}')"
             )
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from attncheck.backends import callable as functions
 from attncheck.backends.base import Backend
+from attncheck.backends.environments import project
 from attncheck.backends.onnx_ref import OnnxRef
 from attncheck.backends.ort import Ort
 from attncheck.backends.ort_cpu import OrtCpu
@@ -103,7 +106,6 @@ FORMS = ("ort:PROVIDER", "file.py:name")
 
 _PROVIDER = re.compile(r"ort:(\w+)")
 _FUNCTION = re.compile(r"(.+\.py):(\w+)")
-_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
 
 
 def create(name: str, settings: Settings) -> tuple[Backend, ...]:
@@ -158,9 +160,11 @@ def _pinned(kind: Kind, name: str, version: str, requirements: tuple[str, ...]) 
             f"{name!r}: no one package gives this backend its version; name the requirements in a table, "
             '[backends.NAME] requirements = ["package==version"]'
         )
-    if _VERSION.fullmatch(version) is None:
-        raise UnknownBackend(f"{name!r}: {version!r} is not a version; write NAME@1.23.2")
-    others = tuple(it for it in requirements if re.split(r"[\s;@<>=!~(\[]", it, maxsplit=1)[0] != kind.package)
+    try:
+        Version(version)
+    except InvalidVersion:
+        raise UnknownBackend(f"{name!r}: {version!r} is not a version; write NAME@1.23.2") from None
+    others = tuple(it for it in requirements if project(it) != kind.package)
     return (f"{kind.package}=={version}", *others)
 
 

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from attncheck.backends.base import Compute
 from attncheck.backends.placed import Place
 
@@ -83,6 +85,12 @@ def _value(key: str, value: object) -> Any:
     if key == "requirements":
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
             raise TableError(key, 'must be a list of packages, ["onnxruntime==1.23.2"]')
+        for item in value:
+            try:
+                Requirement(item)
+            except InvalidRequirement as wrong:
+                said = str(wrong).splitlines()[0]
+                raise TableError(key, f"{item!r} is no requirement as pip reads them: {said}") from None
         return tuple(value)
     if key in {"environment", "provider-options"}:
         if not isinstance(value, dict):

@@ -9,11 +9,11 @@ import numpy as np
 
 from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
-from attncheck.backends.refusals import Refusal, Version
+from attncheck.backends.refusals import Refusal
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
 
-OLDEST: Version = (2, 5)
+OLDEST = "2.5"
 """From here on there is `enable_gqa`, and a query row without a visible key gives zeros, not NaN."""
 
 
@@ -53,10 +53,9 @@ class TorchSdpa:
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the PyTorch found is older than `OLDEST`."""
         version = hello.versions["torch"]
-        if refusals.parse(version) < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
+        if refusals.older(version, OLDEST):
             raise BackendUnavailable(
-                f"PyTorch {version} is too old: {oldest} or newer is needed (pip install 'torch>={oldest}')"
+                f"PyTorch {version} is too old: {OLDEST} or newer is needed (pip install 'torch>={OLDEST}')"
             )
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
