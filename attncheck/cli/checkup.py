@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
-from importlib import metadata
-from pathlib import Path
-
-from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable, Launch
 from attncheck.backends.registry import Settings, create
 from attncheck.cli.options import DEFAULT_CANDIDATE, DEFAULT_REFERENCE
@@ -16,16 +9,11 @@ from attncheck.cli.output import Printer
 from attncheck.engine.worker import Worker
 from attncheck.reports import device
 from attncheck.reports.lines import BLANK, Line, Span, line, paragraph
-from attncheck.shipped import scenarios_dir, shaders_dir
 from attncheck.vocabulary import ExitCode
 
-PACKAGES = ("numpy", "onnx", "onnxruntime", "wgpu", "click", "rich", "pydantic", "ruamel.yaml")
 
-
-def run() -> ExitCode:
-    """Print the findings; exit code 4 when a default backend cannot run here."""
-    printer = Printer()
-    printer.print([*_host(), BLANK, *_packages(), BLANK])
+def run(printer: Printer) -> ExitCode:
+    """Print what adapters and backends say; exit code 4 when a default backend cannot run here."""
     printer.print([*_adapters(printer.width), BLANK])
     healthy = True
     for name in (DEFAULT_CANDIDATE, DEFAULT_REFERENCE):
@@ -36,38 +24,6 @@ def run() -> ExitCode:
     verdict = line("attncheck can run here", "good") if healthy else line("a default backend cannot run here", "bad")
     printer.print([verdict])
     return ExitCode.OK if healthy else ExitCode.BACKEND
-
-
-def _host() -> list[Line]:
-    return [
-        line(f"attncheck {__version__}", "heading"),
-        *device.table(
-            {
-                "python": f"{platform.python_version()} ({sys.executable})",
-                "platform": platform.platform(),
-                "processors": str(os.cpu_count()),
-                "scenarios": str(scenarios_dir()),
-                "shaders": str(shaders_dir()),
-                "shader cache": _shader_cache(),
-            }
-        ),
-    ]
-
-
-def _packages() -> list[Line]:
-    found = {name: _version(name) for name in PACKAGES}
-    missing = [name for name, version in found.items() if version is None]
-    lines = [line("packages", "heading"), *device.table({name: text or "missing" for name, text in found.items()})]
-    if missing:
-        lines.append(line(f"  to install: python -m pip install {' '.join(missing)}", "caution"))
-    return lines
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _adapters(width: int | None) -> list[Line]:
@@ -107,16 +63,3 @@ def _backend(backend: Backend, width: int | None) -> tuple[list[Line], bool]:
         title = Line((Span(f"backend {backend.name}: ", "heading"), Span("cannot run", "bad")))
         return [title, *paragraph(str(failure), width, "  ")], False
     return [Line((Span(f"backend {backend.name}: ", "heading"), Span("ready", "good"))), *told], True
-
-
-def _shader_cache() -> str:
-    """Where Mesa keeps compiled shaders: other drivers have their own places, which they do not tell."""
-    if os.environ.get("MESA_SHADER_CACHE_DISABLE", "").lower() in {"1", "true", "yes"}:
-        return "off (MESA_SHADER_CACHE_DISABLE)"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folders = [Path(os.environ.get("MESA_SHADER_CACHE_DIR") or home) / name for name in _MESA_FOLDERS]
-    there = next((folder for folder in folders if folder.is_dir()), None)
-    return f"{there} (Mesa)" if there is not None else "none yet (Mesa makes one)"
-
-
-_MESA_FOLDERS = ("mesa_shader_cache_db", "mesa_shader_cache")

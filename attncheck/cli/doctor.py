@@ -13,6 +13,15 @@ def doctor() -> int:
 
     Exits with 0 when the default backends can run, and with 4 when one cannot.
     """
+    from attncheck.cli import inventory
+    from attncheck.cli.output import Printer
+    from attncheck.reports.lines import BLANK
+    from attncheck.vocabulary import ExitCode
+
+    printer = Printer()
+    printer.print([*inventory.host(), BLANK, *inventory.packages(), BLANK])
+    if inventory.missing():
+        return ExitCode.BACKEND
     from attncheck.cli import checkup
 
-    return checkup.run()
+    return checkup.run(printer)

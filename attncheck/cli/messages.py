@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
+
 import click
 
 from attncheck.vocabulary import ExitCode
@@ -17,14 +21,27 @@ class Stop(Exception):
 
 def progress(message: str) -> None:
     """Say what goes on when it may take a while."""
-    click.echo(click.style("attncheck: ", bold=True) + message, err=True)
+    _say("attncheck: ", None, message)
 
 
 def error(message: str) -> None:
     """Say what went wrong."""
-    click.echo(click.style("attncheck: ", fg="red", bold=True) + message, err=True)
+    _say("attncheck: ", "red", message)
 
 
 def warning(message: str) -> None:
     """Say what does not change the outcome, and yet somebody should look at."""
-    click.echo(click.style("attncheck: warning: ", fg="yellow", bold=True) + message, err=True)
+    _say("attncheck: warning: ", "yellow", message)
+
+
+def _say(voice: str, colour: str | None, message: str) -> None:
+    """Write to stderr, on a terminal broken between words; a line that is indented is a quotation and stays whole."""
+    text = voice + message
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(line if line.startswith(" ") else _broken(line, width) for line in text.split("\n"))
+    click.echo(click.style(voice, fg=colour, bold=True) + text.removeprefix(voice), err=True)
+
+
+def _broken(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

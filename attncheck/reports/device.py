@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attncheck.backends.base import Hello
-from attncheck.reports.lines import Line, Span, line
+from attncheck.reports.lines import Line, Span, columns
 from attncheck.reports.numbers import size
 
 LIMITS = (
@@ -44,18 +44,12 @@ def details(hello: Hello) -> list[Line]:
         )
     if "providers" in device:
         told["providers"] = ", ".join(device["providers"])
-    return [*table(told), *_limits(device.get("limits", {}))]
-
-
-def table(rows: Mapping[str, str]) -> list[Line]:
-    """Names and values in two columns."""
-    width = max(map(len, rows), default=0)
-    return [line(f"  {name.ljust(width)}  {value}") for name, value in rows.items()]
+    return [*columns(told), *_limits(device.get("limits", {}))]
 
 
 def _limits(limits: Mapping[str, int]) -> list[Line]:
     shown = {name: limits[name] for name in LIMITS if name in limits}
-    return table({name: size(value) if "size" in name else f"{value:,}" for name, value in shown.items()})
+    return columns({name: size(value) if "size" in name else f"{value:,}" for name, value in shown.items()})
 
 
 def _versions(hello: Hello) -> str:

@@ -7,6 +7,7 @@ terminal's own named ones and nothing sets a background, so that dark and light 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,12 @@ BLANK = Line()
 def line(text: str, role: Role = "plain") -> Line:
     """Make a line of one role."""
     return Line((Span(text, role),))
+
+
+def columns(rows: Mapping[str, str]) -> list[Line]:
+    """Names and values in two columns."""
+    width = max(map(len, rows), default=0)
+    return [line(f"  {name.ljust(width)}  {value}") for name, value in rows.items()]
 
 
 def shorten(text: str, width: int, head: int | None = None) -> str:

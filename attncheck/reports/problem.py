@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from attncheck.graph.case import Case
 from attncheck.problem import Problem
 from attncheck.reports import describe
-from attncheck.reports.device import table
-from attncheck.reports.lines import BLANK, Line, line, paragraph
+from attncheck.reports.lines import BLANK, Line, columns, line, paragraph
 from attncheck.reports.numbers import plural
 
 ROWS = 8
@@ -35,10 +34,10 @@ def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
     if scenario.tags:
         lines.append(line(f"  tags {', '.join(scenario.tags)}"))
     lines.append(line(f"  digest {case.digest[:16]}"))
-    lines += [BLANK, line("inputs", "heading"), *table(_inputs(case.inputs))]
+    lines += [BLANK, line("inputs", "heading"), *columns(_inputs(case.inputs))]
     outputs = {output.name: f"{output.dtype} {_shape(output.shape)}" for output in case.outputs}
-    lines += [BLANK, line("outputs", "heading"), *table(outputs)]
-    lines += [BLANK, line("problem", "heading"), *table(_sizes(problem))]
+    lines += [BLANK, line("outputs", "heading"), *columns(outputs)]
+    lines += [BLANK, line("problem", "heading"), *columns(_sizes(problem))]
     return [*lines, BLANK, line("visible keys", "heading"), *_visible(problem, width)]
 
 

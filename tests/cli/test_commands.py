@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import onnx
 import pytest
 
 from attncheck import __version__
-from attncheck.cli import main
+from attncheck.cli import inventory, main
 from attncheck.graph import write
 from attncheck.scenario import load
 from attncheck.vocabulary import ExitCode, Flag
@@ -152,3 +153,14 @@ def test_a_fault_of_attncheck_exits_with_3_and_shows_its_traceback_on_request(
     monkeypatch.setenv("ATTNCHECK_DEBUG", "1")
     assert main.invoke(["doctor"]) == ExitCode.INTERNAL
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_doctor_looks_for_every_package_that_attncheck_depends_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert sorted(inventory.PACKAGES) == sorted(re.split(r"[<>=!~ ;\[]", it)[0] for it in project["dependencies"])
+
+
+def test_doctor_says_how_to_install_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory, "PACKAGES", ("numpy", "no-such-package"))
+    assert inventory.missing() == ["no-such-package"]
+    assert inventory.packages()[-1].text == f"  to install: {sys.executable} -m pip install no-such-package"

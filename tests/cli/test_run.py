@@ -283,3 +283,39 @@ def test_help_answers_fast(folder: Path) -> None:
     began = time.perf_counter()
     attncheck("--help", folder=folder)
     assert time.perf_counter() - began < 2.0, "a tenth of a second is usual; this only guards against heavy imports"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+@pytest.mark.parametrize("streams", ["both", "stderr"])
+def test_a_terminal_gets_colours_and_a_bar_that_leaves_no_trace(folder: Path, streams: str) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "attncheck", "run", "edges.yaml", "-k", "plain"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs if streams == "both" else subprocess.PIPE,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        screen = b"".join(iter(lambda: _read(ours), b""))
+        piped = process.stdout.read().decode() if process.stdout is not None else ""
+    os.close(ours)
+    assert process.returncode == ExitCode.OK
+    assert b"0/1" in screen, "the bar was there"
+    assert b"\x1b[2K" in screen, "and was taken away"
+    if streams == "both":
+        assert b"\x1b[32mpass" in screen
+    else:
+        assert "\x1b" not in piped
+        assert "1 passed in" in piped
+
+
+def _read(terminal: int) -> bytes:
+    """What the terminal shows next; nothing once the other side has closed it."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
