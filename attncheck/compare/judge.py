@@ -144,7 +144,6 @@ def _difference(
     margin = np.zeros_like(error)
     np.divide(error, tolerance, out=margin, where=tolerance > 0.0)
     margin[(tolerance == 0.0) & (error > 0.0)] = np.inf
-    margin[nonfinite] = np.inf
     margin[~answer.stated] = -1.0
 
     by_place = split_heads(margin, layout, heads)

@@ -122,8 +122,6 @@ def _operands(problem: Problem, q: Turned, k: Turned, v: Float) -> _Operands:
     stated = _query_rows(problem)
 
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
-    if not stated.all():
-        q = Turned(*(np.where(stated[:, None, :, None], a, 0.0) for a in (q.values, q.compute, q.storage)))
     grouped = Turned(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
     return _Operands(grouped, k, v, np.where(stated[..., None], problem.visible, 0))
 
@@ -235,7 +233,7 @@ def _weigh(score: Float, error: Float, stored: Float, shown: Bool, v: Float) -> 
     compute += 2.0 * _sum(weight, np.abs(finite)) + np.abs(values) * np.sqrt(keys)
     if not np.isfinite(v).all():
         values += _nonfinite(shown, v, weight.shape)
-    return _Attended(values, np.where(total == 0.0, 0.0, compute), np.abs(values) + carried)
+    return _Attended(values, compute, np.abs(values) + carried)
 
 
 def _root_mean_square(weight: Float, error: Float) -> Float:
