@@ -84,8 +84,8 @@ def diagnose(
     """What these wrong `outputs` look like, in words; "" when they are within tolerance, or like nothing known.
 
     "equals the result with softcap ignored, within 2.4e-7", when a wrong kernel of the catalogue (or two at once) gives
-    the same in every output, NaN in the same places; else where the outputs are wrong: "output zero in dims 8..15 (the
-    upper half of head_dim)".
+    the same in every output, or in the output alone, NaN in the same places; else where the outputs are wrong: "output
+    zero in dims 8..15 (the upper half of head_dim)".
     """
     scene = _scene(problem, inputs, answers, outputs, compute, override)
     wrong = [each for each in scene.outputs if each.places.wrong.any()]
@@ -94,19 +94,12 @@ def diagnose(
     fits = _fits(scene)
     if fits:
         return _equals(fits)
-    if len(wrong) < len(scene.outputs) or len(wrong) == 1:
+    output = next((each for each in wrong if each.places.role == "output"), None)
+    alone = _fits(replace(scene, outputs=(output,))) if output is not None else ()
+    if not alone:
         return pattern.describe(problem, [each.places for each in scene.outputs])
-    return _one_by_one(scene)
-
-
-def _one_by_one(scene: _Scene) -> str:
-    """Each output for itself: the output may be that of a wrong kernel, and a present wrong in another way."""
-    said = []
-    for each in scene.outputs:
-        fits = _fits(replace(scene, outputs=(each,))) if each.places.role == "output" else ()
-        words = _equals(fits) if fits else pattern.describe(scene.recipe.problem, [each.places])
-        said.append(f"{each.places.role} {words}" if fits else words)
-    return "; ".join(words for words in said if words)
+    rest = pattern.describe(problem, [each.places for each in wrong if each is not output])
+    return f"output {_equals(alone)}" + (f"; {rest}" if rest else "")
 
 
 def _equals(fits: Sequence[_Fit]) -> str:

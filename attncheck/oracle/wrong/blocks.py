@@ -81,7 +81,9 @@ def _short_blocks(tile: Tile, loaded: int, scored: int, kept: bool) -> Float:
     top = np.full(tile.score.shape[:-1], -np.inf)
     total = np.zeros(tile.score.shape[:-1])
     shown = np.broadcast_to(tile.shown, tile.score.shape)
-    for start in range(low // loaded * loaded, low + count, loaded):
+    # No block before the first of these reaches a key that is seen.
+    first = max(0, low // loaded * loaded - (scored - loaded))
+    for start in range(first, low + count, loaded):
         index = start + np.arange(scored) - low
         there = (index >= 0) & (index < count)
         score = np.where(there & (np.arange(scored) < loaded), tile.score[..., np.clip(index, 0, count - 1)], 0.0)

@@ -35,12 +35,7 @@ def _ignored(recipe: Recipe) -> Recipe:
 
 def _keys_unturned(recipe: Recipe) -> Recipe:
     """New keys enter the cache as they came; queries turn."""
-    rows = recipe.problem.heads
-
-    def queries_only(array: Float, how: Rotary, inputs: Arrays, dtype: str) -> Float:
-        return turn(array, how, inputs, dtype) if array.shape[1] == rows else array
-
-    return replace(recipe, turn=queries_only)
+    return replace(recipe, turn_k=lambda rows, *_: rows)
 
 
 def _other_style(recipe: Recipe) -> Recipe:
@@ -133,7 +128,7 @@ def _partner_far(recipe: Recipe) -> Recipe:
         whole[..., turning] = turn(rows[..., turning], how, inputs, dtype)
         return whole
 
-    return replace(recipe, turn=far)
+    return replace(recipe, turn_q=far, turn_k=far)
 
 
 def _partial_half(problem: Problem) -> bool:

@@ -77,7 +77,7 @@ class Recipe:
     kv_head     the KV head that each query head reads; None: the one of its group
     score_dims  leading dims of q and k that enter their dot product; None: all
     parts       batch entries and query rows whose output is wanted; None: all, in blocks that bound the memory
-    turn        rotates new queries and new keys
+    turn_q, turn_k  rotate new queries and new keys
     arrange     reorders the slots of a present buffer [batch, kv_heads, capacity, dim] before it is read and given out
     weights     makes weights of scores
     finish      what is done to the outputs at the end
@@ -88,7 +88,8 @@ class Recipe:
     kv_head: tuple[int, ...] | None = None
     score_dims: int | None = None
     parts: tuple[tuple[slice, slice], ...] | None = None
-    turn: Callable[[Float, Rotary, Arrays, str], Float] = turn
+    turn_q: Callable[[Float, Rotary, Arrays, str], Float] = turn
+    turn_k: Callable[[Float, Rotary, Arrays, str], Float] = turn
     arrange: Callable[[Problem, Float], Float] = _as_it_is
     weights: Callable[[Tile], Float] = softmax
     finish: Callable[[Problem, Results], Results] = _finished
@@ -98,9 +99,10 @@ def compute(recipe: Recipe) -> dict[str, Float]:
     """Every output of the graph by its name, float64, in its own shape; what nobody stated may be NaN."""
     problem = recipe.problem
     with np.errstate(invalid="ignore", over="ignore"):
-        q, new_k = (_turned(recipe, tensor, heads) for tensor, heads in (
-            (problem.query, problem.heads), (problem.key, problem.kv_heads)
-        ))  # fmt: skip
+        q, new_k = (_read(recipe, problem.query, problem.heads), _read(recipe, problem.key, problem.kv_heads))
+        if problem.rotary is not None:
+            q = recipe.turn_q(q, problem.rotary, recipe.inputs, problem.dtype)
+            new_k = recipe.turn_k(new_k, problem.rotary, recipe.inputs, problem.dtype)
         new_v = _read(recipe, problem.value, problem.kv_heads)
         keys = recipe.arrange(problem, _present(recipe, problem.past_key, new_k))
         values = recipe.arrange(problem, _present(recipe, problem.past_value, new_v))
@@ -115,11 +117,6 @@ def compute(recipe: Recipe) -> dict[str, Float]:
 
 def _read(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
     return widen(split_heads(recipe.inputs[tensor.name], tensor.layout, heads), recipe.problem.dtype)
-
-
-def _turned(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
-    rows, how = _read(recipe, tensor, heads), recipe.problem.rotary
-    return rows if how is None else recipe.turn(rows, how, recipe.inputs, recipe.problem.dtype)
 
 
 def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
