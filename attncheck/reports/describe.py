@@ -58,8 +58,14 @@ def worst(difference: Difference) -> tuple[str, str]:
     subject = difference.subject or "result"
     return (
         f"{place(difference.place, difference.role)}, {subject} against {difference.against}",
-        f"got {element(difference.got)}, expected {element(difference.expected)}; {_extent(difference)}",
+        f"{_values(difference)}; {_extent(difference)}",
     )
+
+
+def _values(it: Difference) -> str:
+    if it.against == "oracle":
+        return f"got {element(it.got)}, expected {element(it.expected)}"
+    return f"{it.subject} gives {element(it.got)}, {it.against} gives {element(it.expected)}"
 
 
 def attribution(found: Attribution, *, numbers: bool) -> list[str]:

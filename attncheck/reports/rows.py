@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attncheck.compare.difference import Difference
 from attncheck.engine.events import Result
 from attncheck.vocabulary import Flag, Status
 
@@ -25,6 +26,15 @@ def visible(results: Sequence[Result], *, every: bool = False) -> tuple[Result, 
 def failures(results: Sequence[Result]) -> tuple[Result, ...]:
     """The results that make a run fail."""
     return tuple(result for result in results if result.status in {Status.FAILED, Status.XPASSED})
+
+
+def told(result: Result) -> Difference | None:
+    """The difference whose numbers stand in the row: the worst against the oracle where one fails, else the worst.
+
+    Where two kernels disagree, the one that also differs from the oracle is the one to name.
+    """
+    wrong = [it for it in result.differences if it.against == "oracle" and not it.passed]
+    return max(wrong, key=lambda it: it.margin, default=result.worst)
 
 
 def refused(result: Result) -> bool:

@@ -121,8 +121,9 @@ def _cells(result: Result, note: str) -> Cells:
     foreseen = result.status in {Status.XFAILED, Status.XPASSED}
     verdict = str(result.status if foreseen else result.verdict)
     numbers = ("", "", "")
-    if result.worst is not None:
-        numbers = (number(result.worst.max_abs), number(result.worst.tolerance), margin(result.worst.margin))
+    worst = rows.told(result)
+    if worst is not None:
+        numbers = (number(worst.max_abs), number(worst.tolerance), margin(worst.margin))
     role = STATUS_ROLES[result.status]
     return Cells(result.case, describe.label(result), *numbers, verdict=verdict, role=role, note=note)
 
@@ -135,9 +136,10 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
     texts = expected.expectation(result, verbose=verbose)
     if result.status is Status.XFAILED and not verbose:
         return texts
-    if result.verdict is not Verdict.PASS and result.worst is not None and not result.worst.passed:
-        texts += describe.worst(result.worst)
-        texts += describe.others(result.differences, result.worst)
+    worst = rows.told(result)
+    if result.verdict is not Verdict.PASS and worst is not None and not worst.passed:
+        texts += describe.worst(worst)
+        texts += describe.others(result.differences, worst)
     if result.message and result.verdict is not Verdict.PASS:
         texts.append(result.message)
     if result.diagnosis:

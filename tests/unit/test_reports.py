@@ -128,6 +128,23 @@ def test_a_reference_that_refused_is_said_in_the_row_where_there_is_room_and_bel
     assert text(report(run, 80)).splitlines()[2] == "    reference refused"
 
 
+def test_the_kernel_that_differs_from_the_oracle_is_named_before_the_disagreement_of_two() -> None:
+    apart = events.difference(300.0, subject="naive", against="online")
+    result = events.result("a::b", Verdict.MISMATCH, worst=apart, differences=(apart, events.MISMATCH))
+    lines = text(report([events.finished(result)])).splitlines()
+    assert lines[1].split()[-2:] == ["282", "mismatch"]
+    assert lines[2].endswith(", online against oracle")
+    assert lines[4] == "    also output, naive against online: 12 of 4,096 elements fail"
+
+
+def test_two_kernels_that_disagree_are_told_by_their_names() -> None:
+    apart = events.difference(2.0, subject="naive", against="online", got=0.5, expected=0.25)
+    result = events.result("a::b", Verdict.MISMATCH, worst=apart, differences=(events.difference(), apart))
+    assert "    naive gives 0.5, online gives 0.25; 12 of 4,096 elements fail\n" in text(
+        report([events.finished(result)])
+    )
+
+
 def test_every_failing_case_has_the_command_that_runs_it_alone() -> None:
     lines = [line.text for line in report(events.every_verdict())]
     failing = [
