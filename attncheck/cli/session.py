@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -83,8 +83,9 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
         finished=kept.finished,
     )
     bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
-    with _interruptible(cancelled), bar:
-        for event in engine.run(scenarios, candidates, reference, options):
+    # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
+    with _interruptible(cancelled), bar, closing(engine.run(scenarios, candidates, reference, options)) as events:
+        for event in events:
             if isinstance(event, RunStarted):
                 kept.check(event)
             kept.note(event)

@@ -79,7 +79,7 @@ class _Pending:
 
 def run(
     scenarios: Sequence[Scenario], candidates: Sequence[Backend], reference: Backend | None, options: Options
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Evaluate every scenario on every backend. Yields RunStarted first and RunFinished last, whatever happens between.
 
     A backend that cannot start gives one BackendFailed and no results; without any candidate left nothing is run.
