@@ -153,12 +153,11 @@ def test_naive_in_small_blocks_gives_the_bits_of_one_block() -> None:
 
 
 @both_kernels
-@pytest.mark.parametrize("workgroups", [1, 3, 7])
+@pytest.mark.parametrize("workgroups", [4, 5, 7])
 def test_dispatches_beyond_the_limit_of_a_dimension_are_folded(kernel: str, workgroups: int) -> None:
-    """Limits this small that even z is used; the device itself takes any grid."""
+    """A limit this low that even z is used; the device itself takes any grid."""
     given = work(scenario(q_len=(21,), heads=2, kv_heads=2, head_dim=4, rotary="half"))
-    narrow = Limits(binding_bytes=1 << 20, workgroups=max(workgroups, 13), f16=True)
-    assert_right(given, kernel, within=narrow)
+    assert_right(given, kernel, within=Limits(binding_bytes=1 << 20, workgroups=workgroups, f16=True))
 
 
 @both_kernels

@@ -1,4 +1,4 @@
-"""Broken copies of every shader must be seen: a suite that lets one pass tests nothing."""
+"""Broken copies of every shader are caught by the shipped scenarios: a suite that lets one pass tests nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from attncheck import shipped
 from attncheck.compare import judge
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import answer
-from tests.device import Work, compute, failing, work, worker_module
+from attncheck.scenario import load
+from tests.device import Work, compute, failing, has_f16, work, worker_module
 from tests.drawing import scenario
 
 BROKEN = [
@@ -30,6 +31,7 @@ BROKEN = [
     ("online", "dim < params.head_dim", "dim < params.head_dim / 2u", "the second half of each head is dropped"),
     ("online", "* (params.softcap * LOG2E)", "* LOG2E", "softcap is not multiplied back"),
     ("online", "if (params.softcap == 0.0)", "if (true)", "softcap is ignored"),
+    ("online", "let state_base = tile * ROWS * state_row;", "let state_base = 0u;", "tiles share their state"),
     ("online", "running_sum[lane] = state[", "running_sum[lane] = 0.0 * state[", "the sum is lost between dispatches"),
     ("naive_scores", "head / params.head_group", "head % (params.heads / params.head_group)", "KV heads tiled"),
     ("naive_scores", "dim < params.head_dim", "dim + 1u < params.head_dim", "the last dim is dropped"),
@@ -53,20 +55,16 @@ BROKEN = [
 
 @cache
 def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
-    """The least that sees them all: hostile data, a window, softcap, rotary of each kind, ragged batches, many keys."""
-    drawn = [
-        work(scenario(q_len=(9,), past_len=(70,), data="rising-scores")),
-        work(scenario(q_len=(3,), past_len=(200,), data="large-logits", scale=1.0)),
-        work(scenario(q_len=(9,), past_len=(40,), window=5, softcap=2.0)),
-        work(scenario(q_len=(5, 5, 5), past_len=(1, 7, 20), rotary="half", rotary_dim=8, capacity=40)),
-        work(scenario(q_len=(5, 5), past_len=(3, 6), rotary="interleaved")),
-        work(scenario(q_len=(1,), past_len=(3_000,), head_dim=128)),
-    ]
-    return tuple((each, answer(each.problem, each.inputs)) for each in drawn)
+    """The shipped scenarios with their answers, the small ones first, and one that takes online several dispatches."""
+    loaded = [work(each) for each in load(sorted(shipped.scenarios_dir().glob("*.yaml")))]
+    loaded.append(work(scenario(q_len=(3,), past_len=(1_000,), heads=6, kv_heads=2, head_dim=256, data="large-logits")))
+    runnable = [each for each in loaded if has_f16() or each.problem.dtype != "float16"]
+    by_size = sorted(runnable, key=lambda each: sum(array.nbytes for array in each.inputs.values()))
+    return tuple((each, answer(each.problem, each.inputs)) for each in by_size)
 
 
 def caught(kernel: str, shaders: Path) -> bool:
-    """Whether any of the works shows a difference, or the worker itself says that something is wrong."""
+    """Whether any shipped scenario shows a difference, or the worker itself says that something is wrong."""
     failure = worker_module("failure").Failure
     for given, answers in works():
         try:
