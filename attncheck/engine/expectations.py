@@ -7,7 +7,7 @@ the fault's return.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from packaging.specifiers import SpecifierSet
@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from attncheck.backends.base import Hello
+from attncheck.engine import status
 from attncheck.engine.events import BackendReady, CaseFinished, Event, Expected, Result
 from attncheck.scenario.expectation import QUARANTINED, Expectation
 from attncheck.scenario.select import matches, wildcards
@@ -51,8 +52,26 @@ class Expectations:
         for expectation, departure in zip(meant, departures, strict=True):
             if not departure:
                 return replace(result, status=Status.XFAILED, expected=_expected(expectation))
-        status = Status.XPASSED if result.status is Status.PASSED else Status.FAILED
-        return replace(result, status=status, expected=replace(_expected(meant[0]), departure=departures[0]))
+        now = Status.XPASSED if result.status is Status.PASSED else Status.FAILED
+        return replace(result, status=now, expected=replace(_expected(meant[0]), departure=departures[0]))
+
+    def again(self, results: Sequence[Result], hellos: Mapping[str, Hello]) -> tuple[Result, ...] | None:
+        """Results of an earlier run, which may have expected otherwise, held anew; the workers' `hellos` by backend.
+
+        None where one was quarantined then and is not now: it must be run.
+        """
+        found = []
+        for result in results:
+            hello = hellos[result.backend]
+            if result.verdict is Verdict.QUARANTINED:
+                reason = self.quarantine(result.case, result.backend, hello)
+                if reason is None:
+                    return None
+                found.append(quarantined(result.case, result.backend, reason, result.reference))
+            else:
+                blank = replace(result, status=status.of_verdict(result.verdict), expected=None)
+                found.append(self.held(blank, hello))
+        return tuple(found)
 
     def _meaning(self, case: str, backend: str, hello: Hello) -> list[Expectation]:
         return [it for it in self.entries if addresses(it, case, backend) and not elsewhere(it, hello)]

@@ -14,13 +14,13 @@ from attncheck.compare.difference import Difference
 from attncheck.engine import expectations, remarks
 from attncheck.engine.events import Result
 from attncheck.engine.lane import Attempt
+from attncheck.engine.status import of_verdict
 from attncheck.graph.case import Case
 from attncheck.oracle.answer import Answer
 from attncheck.problem import Problem
 from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
 
-_STATUS = {Verdict.PASS: Status.PASSED, Verdict.UNSUPPORTED: Status.SKIPPED}
 NUMBERS = (Verdict.MISMATCH, Verdict.NONFINITE)
 """The verdicts that are about numbers: outputs came, of the right form and with evidence, and are wrong."""
 
@@ -51,7 +51,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) ->
     worst = rounds[at]
     flaky = len({judged.verdict for judged in rounds}) > 1
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
-    status = Status.FAILED if flaky else _STATUS.get(worst.verdict, Status.FAILED)
+    status = of_verdict(worst.verdict)
     remarked = _remarked(asked, backend, worst, attempt.rounds[at], reference)
     return replace(
         remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds

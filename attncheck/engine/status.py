@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from attncheck.engine.events import Counts, Result, RunFinished
-from attncheck.vocabulary import PRECEDENCE, ExitCode, Flag, Status
+from attncheck.vocabulary import PRECEDENCE, ExitCode, Flag, Status, Verdict
 
+_OF_VERDICT = {
+    Verdict.PASS: Status.PASSED,
+    Verdict.UNSUPPORTED: Status.SKIPPED,
+    Verdict.QUARANTINED: Status.SKIPPED,
+}
 WORST_FIRST = (Status.FAILED, Status.XPASSED, Status.XFAILED, Status.PASSED, Status.SKIPPED)
+
+
+def of_verdict(verdict: Verdict) -> Status:
+    """A result's status as long as nothing is expected of it."""
+    return _OF_VERDICT.get(verdict, Status.FAILED)
 
 
 def of_case(results: Sequence[Result]) -> Status:

@@ -131,6 +131,7 @@ def test_of_several_entries_any_may_fit_and_else_the_first_is_told() -> None:
     assert neither.status is Status.FAILED
     assert neither.expected is not None
     assert neither.expected.said == "mismatch with max_abs from 0 to 0.1"
+    assert neither.expected.departure == "its largest error, 0.3, lies above that"
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,7 @@ def test_a_nightly_build_counts_by_its_version_and_what_is_none_never_fits(versi
         ("NVIDIA*", {"adapter": "NVIDIA H200"}, True),
         ("nvidia h200", {"adapter": "NVIDIA H200"}, True),
         ("H200", {"adapter": "NVIDIA H200"}, False),
+        ("NVIDIA", {"adapter": "NVIDIA H200"}, False),
         ("*", {}, False),
         (None, {}, True),
     ],
@@ -292,6 +294,42 @@ def test_fail_fast_stops_at_an_xpass_too_and_not_at_an_xfail() -> None:
     assert finished(found).counts == Counts(xfailed=1, xpassed=1)
 
 
+def resumed(found: Sequence[Event], *entries: Expectation, run_quarantined: bool = False) -> list[Event]:
+    """The same cases again, going on from `found` under other expectations."""
+    earlier = {it.scenario.id: it for it in found if isinstance(it, CaseFinished)}
+    cases = [it.scenario for it in earlier.values()]
+    return run(cases, *entries, run_quarantined=run_quarantined, finished=earlier)
+
+
+def test_an_earlier_run_is_held_against_the_expectations_of_this_one() -> None:
+    entry = faulty_entry("wrong", Verdict.MISMATCH)
+    first = run([faulty_case("wrong")])
+    assert finished(first).counts == Counts(failed=1)
+    second = resumed(first, entry)
+    assert finished(second).counts == Counts(xfailed=1)
+    assert [it.seconds for it in results(second, "faulty")] == [it.seconds for it in results(first, "faulty")]
+    third = resumed(second)
+    assert finished(third).counts == Counts(failed=1)
+    assert [it.expected for it in results(third, "faulty")] == [None]
+
+
+def test_an_earlier_run_under_the_same_expectations_is_told_again_as_it_was() -> None:
+    entries = [faulty_entry("wrong", Verdict.MISMATCH), faulty_entry("exit", Verdict.CRASH)]
+    first = run([faulty_case("wrong"), faulty_case("exit")], *entries)
+    assert finished(first).counts == Counts(xfailed=1, skipped=1)
+    told_again = [it for it in resumed(first, *entries) if isinstance(it, CaseFinished)]
+    # The very events: a journal must not write them a second time.
+    assert all(any(it is before for before in first) for it in told_again)
+
+
+def test_what_was_quarantined_is_run_once_it_no_longer_is() -> None:
+    entry = faulty_entry("exit", Verdict.CRASH)
+    first = run([faulty_case("exit")], entry)
+    assert [it.verdict for it in results(resumed(first), "faulty")] == [Verdict.CRASH]
+    second = resumed(first, entry, run_quarantined=True)
+    assert [(it.verdict, it.status) for it in results(second, "faulty")] == [(Verdict.CRASH, Status.XFAILED)]
+
+
 def unused(found: Sequence[Event], *entries: Expectation) -> tuple[str, ...]:
     usage = Usage(entries)
     for event in found:
@@ -322,6 +360,13 @@ def test_an_entry_for_other_versions_is_told_with_the_version_that_is_there() ->
     assert unused(told(seen(Verdict.PASS)), absent) == (
         "expectations.yaml:2: unused, mismatch on ort-webgpu: it does not run on wgpu",
     )
+
+
+def test_an_entry_for_the_versions_of_one_backend_of_several_is_used() -> None:
+    old = told(replace(seen(Verdict.PASS), backend="ort-webgpu@0.3"), replace(H200, versions={"onnxruntime": "1.31"}))
+    entry = expectation(backend="ort-webgpu*", versions={"onnxruntime": SpecifierSet("==1.32.*")})
+    assert len(unused(old, entry)) == 1
+    assert unused([*old, *told(seen(Verdict.MISMATCH, 0.5))], entry) == ()
 
 
 def test_an_entry_whose_cases_are_all_unsupported_is_told() -> None:
