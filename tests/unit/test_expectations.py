@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.engine import run as engine
 from attncheck.engine.events import BackendReady, CaseFinished, Counts, Event, Result, RunFinished
 from attncheck.engine.expectations import Expectations, Usage
+from attncheck.engine.journal import Journal, read
 from attncheck.scenario.expectation import QUARANTINED, Band, Expectation
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -328,6 +330,14 @@ def test_what_was_quarantined_is_run_once_it_no_longer_is() -> None:
     assert [it.verdict for it in results(resumed(first), "faulty")] == [Verdict.CRASH]
     second = resumed(first, entry, run_quarantined=True)
     assert [(it.verdict, it.status) for it in results(second, "faulty")] == [(Verdict.CRASH, Status.XFAILED)]
+
+
+def test_a_journal_keeps_what_was_expected(tmp_path: Path) -> None:
+    found = [held(seen(verdict, 0.5), expectation()) for verdict in (Verdict.MISMATCH, Verdict.PASS, Verdict.CRASH)]
+    with Journal(tmp_path / "journal") as journal:
+        for it in found:
+            journal.write(CaseFinished(scenario(id=it.case), "digest", (it,)))
+    assert [event.results[0] for event in read(tmp_path / "journal") if isinstance(event, CaseFinished)] == found
 
 
 def unused(found: Sequence[Event], *entries: Expectation) -> tuple[str, ...]:

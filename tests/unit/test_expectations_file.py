@@ -17,7 +17,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from ruamel.yaml import YAML
 
-from attncheck.scenario import ScenarioErrors, load, render_all
+from attncheck.scenario import ScenarioErrors, load, matches, render_all
 from attncheck.scenario.expectation import Band, Expectation
 from attncheck.scenario.expectation_keys import KEYS
 from attncheck.scenario.expectations import load as load_expectations
@@ -139,6 +139,15 @@ def test_the_example_of_the_docs_is_without_a_mistake() -> None:
     found, mistakes = parse("expectations.yaml", textwrap.dedent(example))
     assert mistakes == []
     assert [it.verdict for it in found] == [Verdict.MISMATCH, Verdict.CRASH]
+
+
+@pytest.mark.skipif(not (ROOT / "expectations.yaml").exists(), reason="nothing is known to fail here")
+def test_what_this_repository_expects_is_without_a_mistake() -> None:
+    found = load_expectations([ROOT / "expectations.yaml"])
+    jsonschema.Draft202012Validator(SCHEMA).validate(plain((ROOT / "expectations.yaml").read_text(encoding="utf-8")))
+    shipped = [it.id for it in load([ROOT / "scenarios"], ROOT / "scenarios", prefix="shipped/")]
+    patterns = {pattern for it in found for pattern in it.cases}
+    assert {it for it in patterns if not any(matches(it, case) for case in shipped)} == set(), "no shipped case is meant"
 
 
 def test_a_folder_is_read_without_its_expectations(tmp_path: Path) -> None:
