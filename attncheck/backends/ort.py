@@ -16,6 +16,22 @@ OLDEST = "1.20"
 
 GQA = "com.microsoft.GroupQueryAttention"
 
+GQA_REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        lambda _, asked, __: asked.op == GQA and asked.head_dim % 8 != 0,
+        "GroupQueryAttention takes only a head_dim that is a multiple of 8",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.rotary is not None and (asked.head_dim % 16 != 0 or asked.rotary.dim % 16 != 0),
+        "rotary GroupQueryAttention takes only a head_dim and a rotary_dim that are multiples of 16",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == GQA and asked.batch > 1 and asked.rows > 1 and max(asked.past_len) > 0,
+        "GroupQueryAttention takes q_len > 1 with a past only for batch 1",
+    ),
+)
+"""What the operator's own checks, which its kernels on all providers share, refuse from 1.20 to 1.32 at least."""
+
 
 class Ort:
     """One execution provider.
@@ -26,7 +42,7 @@ class Ort:
     """
 
     compute: Compute = "native"
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = GQA_REFUSALS
 
     def __init__(
         self, name: str, provider: str, plugin: str | None = None, options: Mapping[str, str] | None = None
@@ -52,7 +68,7 @@ class Ort:
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
         """The first declared refusal that fits this version of ONNX Runtime, or None."""
-        return refusals.first(self.refusals, case, problem, hello.versions["onnxruntime"])
+        return refusals.first(self.refusals, case, problem, hello, "onnxruntime")
 
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
         """One run of the model."""

@@ -7,15 +7,44 @@ layer would, that is the verdict `fallback`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 
-from attncheck.backends.base import Compute
-from attncheck.backends.ort import Ort
+import onnx
+from onnx import TensorProto, helper
+
+from attncheck.backends.base import Compute, Hello, Launch
+from attncheck.backends.ort import GQA_REFUSALS, Ort
 from attncheck.backends.refusals import Refusal
+from attncheck.graph.case import Case
+from attncheck.problem import Problem
 
 PROVIDER = "WebGpuExecutionProvider"
 PLUGIN = "onnxruntime_ep_webgpu"
+F16 = "float16"
+"""Name of the probe that says whether the device computes in float16: ONNX Runtime itself does not tell."""
 
-REFUSALS: tuple[Refusal, ...] = ()
+PADDING_MASK = ("MultiHeadAttention", 4)
+
+
+def _takes(case: Case, operator: str, index: int) -> bool:
+    """Whether a node of this operator is given its optional input number `index`."""
+    nodes = onnx.load_from_string(case.model).graph.node
+    return any(node.op_type == operator and len(node.input) > index and node.input[index] for node in nodes)
+
+
+def _lacks_f16(_: Case, problem: Problem, hello: Hello) -> bool:
+    return problem.dtype == "float16" and bool(hello.device.get("probes", {}).get(F16))
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    *GQA_REFUSALS,
+    Refusal(
+        lambda case, *_: _takes(case, *PADDING_MASK),
+        "MultiHeadAttention on WebGPU has no key_padding_mask, which ragged lengths need",
+    ),
+    Refusal(_lacks_f16, "the device does not compute in float16"),
+)
 
 
 class OrtWebgpu(Ort):
@@ -26,3 +55,18 @@ class OrtWebgpu(Ort):
 
     def __init__(self, plugin: str | None = None, options: Mapping[str, str] | None = None) -> None:
         super().__init__("ort-webgpu", PROVIDER, plugin or PLUGIN, options)
+
+    def launch(self) -> Launch:
+        """An ONNX Runtime worker that also tries what its device can do."""
+        launch = super().launch()
+        return replace(launch, options={**launch.options, "probes": {F16: _doubling(TensorProto.FLOAT16)}})
+
+
+@cache
+def _doubling(element: int) -> bytes:
+    """A model of one Add in the given element type. Opset and IR version as old as the oldest ONNX Runtime's."""
+    x, y = (helper.make_tensor_value_info(name, element, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "probe", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    serialized: bytes = model.SerializeToString()
+    return serialized

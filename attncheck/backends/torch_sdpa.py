@@ -26,12 +26,12 @@ def _has_averaging_row(problem: Problem) -> bool:
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
-        lambda _, problem: problem.rotary is not None,
+        lambda _, problem, __: problem.rotary is not None,
         "scaled_dot_product_attention does not rotate queries and keys",
     ),
-    Refusal(lambda _, problem: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
+    Refusal(lambda _, problem, __: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
     Refusal(
-        lambda _, problem: _has_averaging_row(problem),
+        lambda _, problem, __: _has_averaging_row(problem),
         "scaled_dot_product_attention gives zeros for a query that sees no key, where the operator averages",
     ),
 )
@@ -60,7 +60,7 @@ class TorchSdpa:
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
         """What the function has no argument for."""
-        return refusals.first(REFUSALS, case, problem, hello.versions["torch"])
+        return refusals.first(REFUSALS, case, problem, hello, "torch")
 
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
         """One call."""

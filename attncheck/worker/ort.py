@@ -26,9 +26,14 @@ def start(options: Dict[str, Any]) -> Runtime:
     """Start on one execution provider.
 
     options: "provider", its name; "plugin", the Python module of a plugin package that brings it when the build has it
-    not, or None; "provider_options", strings by name. Raises Failure("error") when there is no such provider.
+    not, or None; "provider_options", strings by name; "probes", models of float16 inputs, by name, each tried once.
+    Raises Failure("error") when there is no such provider.
     """
-    return Runtime(options["provider"], options.get("plugin"), options.get("provider_options") or {})
+    runtime = Runtime(options["provider"], options.get("plugin"), options.get("provider_options") or {})
+    runtime.hello["device"]["probes"] = {
+        name: runtime.refusal(model) for name, model in (options.get("probes") or {}).items()
+    }
+    return runtime
 
 
 class Prepared:
@@ -88,6 +93,16 @@ class Runtime:
         if not prepared.evidence:
             prepared.evidence = _evidence(prepared.session.end_profiling())
         return dict(zip(names, values)), prepared.evidence
+
+    def refusal(self, model: bytes) -> str:
+        """Why `model`, of float16 inputs, fails on the provider: "" where it does not, or where nothing can."""
+        try:
+            prepared = self.prepare({"model": model})
+            inputs = prepared.session.get_inputs()
+            self.run(prepared, {given.name: np.zeros(given.shape, np.float16) for given in inputs})
+        except Failure as failure:
+            return "" if failure.verdict == "fallback" else failure.message
+        return ""
 
     def release(self, prepared: Prepared) -> None:
         """Let the session go."""
