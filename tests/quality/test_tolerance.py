@@ -94,10 +94,12 @@ def test_a_numpy_kernels_rounding_leaves_the_headroom(dtype: str, compute: Compu
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_onnx_runtimes_rounding_leaves_the_headroom(dtype: str) -> None:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     shares = []
     for drawn in drawn_cases(100, 2, dtype, longest=5000):
         case = write.build(drawn)
-        session = onnxruntime.InferenceSession(case.model, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(case.model, options, providers=["CPUExecutionProvider"])
         names = [output.name for output in case.outputs]
         outputs = dict(zip(names, session.run(names, dict(case.inputs)), strict=True))
         shares.append(share_used(on_output(case, outputs, "f32"), dtype))
