@@ -151,12 +151,15 @@ class Lane:
     def _repeats(self, request: Request, case: Case) -> list[Outcome]:
         """One outcome a repeat in the same worker, up to the first that is not a clean answer.
 
-        Anything but a clean answer costs the worker, so that the next case starts clean.
+        Anything but a clean answer costs the worker, so that the next case starts clean. A refusal to prepare, said in
+        a message, is one: nothing has run, and a shader that does not compile would cost a worker a case.
         """
         outcomes: list[Outcome] = []
+        prepared = False
         try:
             worker = self._live_worker()
             handle = worker.prepare(request.payload, self._time_limit)
+            prepared = True
             for _ in range(self._repeat):
                 outcomes.append(self._answer(worker, handle, request, case))  # noqa: PERF401  what came before a crash stays
             worker.release(handle, self._time_limit)
@@ -164,7 +167,8 @@ class Lane:
             outcomes.append(Outcome(request.kernel, failure=Verdict.ERROR, message=f"could not start again: {error}"))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
-            self._drop_worker()
+            if prepared or failure.verdict is not Verdict.ERROR:
+                self._drop_worker()
             outcomes.append(Outcome(request.kernel, failure=failure.verdict, message=failure.message, stderr=stderr))
         return outcomes
 

@@ -55,9 +55,8 @@ BROKEN = [
 
 @cache
 def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
-    """The shipped scenarios with their answers, the small ones first, and one that takes online several dispatches."""
+    """The shipped scenarios with their answers, the small ones first."""
     loaded = [work(each) for each in load(sorted(shipped.scenarios_dir().glob("*.yaml")))]
-    loaded.append(work(scenario(q_len=(3,), past_len=(1_000,), heads=6, kv_heads=2, head_dim=256, data="large-logits")))
     runnable = [each for each in loaded if has_f16() or each.problem.dtype != "float16"]
     by_size = sorted(runnable, key=lambda each: sum(array.nbytes for array in each.inputs.values()))
     return tuple((each, answer(each.problem, each.inputs)) for each in by_size)
