@@ -34,7 +34,7 @@ def _takes(case: Case, operator: str, index: int) -> bool:
 
 
 def _lacks_f16(_: Case, problem: Problem, hello: Hello) -> bool:
-    return problem.dtype == "float16" and bool(hello.device.get("probes", {}).get(F16))
+    return problem.dtype == "float16" and bool(hello.device.get("refuses", {}).get(F16))
 
 
 REFUSALS: tuple[Refusal, ...] = (

@@ -51,6 +51,7 @@ class Kind:
     """One sort of backend.
 
     about    what it is, for people
+    needs    what must be there for it
     make     from its name's own part, its table, and an adapter, the backend
     package  what NAME@VERSION installs, None where that has no meaning
     keys     keys of a table that it takes beside the place of its worker
@@ -58,6 +59,7 @@ class Kind:
     """
 
     about: str
+    needs: str
     make: Callable[[str, Table, str | None, Settings], Backend]
     package: str | None = None
     keys: tuple[str, ...] = ()
@@ -73,36 +75,65 @@ def _wgsl(sort: type[Wgsl]) -> Callable[[str, Table, str | None, Settings], Back
 KINDS: Mapping[str, Kind] = {
     "ort-cpu": Kind(
         "ONNX Runtime's CPU provider, the reference",
+        "the package onnxruntime, which comes with attncheck",
         lambda _, table, __, ___: OrtCpu(table.provider_options),
         "onnxruntime",
         ("provider-options",),
     ),
-    "wgsl": Kind("own shaders, compiled by naga in wgpu", _wgsl(Wgsl), "wgpu", ("adapter",), gpu=True),
-    "wgsl-dawn": Kind("own shaders, compiled by Tint in Dawn", _wgsl(WgslDawn), "wgpudawn", ("adapter",), gpu=True),
+    "wgsl": Kind(
+        "own shaders, compiled by naga in wgpu",
+        "a Vulkan, Metal or D3D12 adapter, of hardware or of software",
+        _wgsl(Wgsl),
+        "wgpu",
+        ("adapter",),
+        gpu=True,
+    ),
+    "wgsl-dawn": Kind(
+        "own shaders, compiled by Tint in Dawn",
+        "the package wgpudawn (pip install 'attncheck[dawn]'), and an adapter that Dawn takes",
+        _wgsl(WgslDawn),
+        "wgpudawn",
+        ("adapter",),
+        gpu=True,
+    ),
     "ort-webgpu": Kind(
         "ONNX Runtime's WebGPU provider, built in or as a plugin",
+        "the package onnxruntime-webgpu, in an environment of its own (ort-webgpu@1.27.0), or the plugin package "
+        "onnxruntime-ep-webgpu beside onnxruntime; and an adapter that Dawn takes",
         lambda _, table, __, ___: OrtWebgpu(table.plugin, table.provider_options),
         "onnxruntime-webgpu",
         ("plugin", "provider-options"),
     ),
-    "onnx-ref": Kind("ONNX's reference evaluator, for ai.onnx operators", lambda *_: OnnxRef(), "onnx"),
+    "onnx-ref": Kind(
+        "ONNX's reference evaluator, for ai.onnx operators",
+        "the package onnx, which comes with attncheck",
+        lambda *_: OnnxRef(),
+        "onnx",
+    ),
     "torch": Kind(
-        "PyTorch's scaled_dot_product_attention", lambda _, table, *__: TorchSdpa(table.device), "torch", ("device",)
+        "PyTorch's scaled_dot_product_attention",
+        "the package torch (pip install 'attncheck[torch]'), or an interpreter or environment that has it",
+        lambda _, table, *__: TorchSdpa(table.device),
+        "torch",
+        ("device",),
     ),
 }
 PROVIDER = Kind(
     "any other provider of ONNX Runtime, by its name",
+    "an onnxruntime that has it, named by requirements or by an interpreter",
     lambda name, table, __, ___: Ort(name, _provider(name), table.plugin, table.provider_options),
     keys=("plugin", "provider-options"),
 )
 FUNCTION = Kind(
     "a function of your own",
+    "a file with that function",
     lambda name, table, _, __: functions.Callable(*_function(name), table.compute or "native"),
     keys=("compute",),
 )
 
 NAMES = tuple(KINDS)
-FORMS = ("ort:PROVIDER", "file.py:name")
+FORMS: Mapping[str, Kind] = {"ort:PROVIDER": PROVIDER, "file.py:name": FUNCTION}
+"""What a name may look like beside these."""
 
 _PROVIDER = re.compile(r"ort:(\w+)")
 _FUNCTION = re.compile(r"(.+\.py):(\w+)")
@@ -113,7 +144,7 @@ def create(name: str, settings: Settings) -> tuple[Backend, ...]:
 
     A name is one of `NAMES`, a table's, ``ort:PROVIDER``, ``file.py:name``; the first two also as ``NAME@VERSION``.
     """
-    plain, at, version = name.partition("@") if _FUNCTION.fullmatch(name) is None else (name, "", "")
+    plain, at, version = _parts(name)
     table = settings.tables.get(plain, Table(plain))
     kind = _kind(table.use, name, settings)
     _check_keys(kind, table, plain)
@@ -121,6 +152,17 @@ def create(name: str, settings: Settings) -> tuple[Backend, ...]:
         table = replace(table, requirements=_pinned(kind, name, version, table.requirements))
     adapters = _adapters(kind, table, settings)
     return tuple(_one(kind, name, table, adapter, settings, many=len(adapters) > 1) for adapter in adapters)
+
+
+def kind_of(name: str, settings: Settings) -> Kind:
+    """The sort of backend that `name` is. Raises UnknownBackend."""
+    plain, _, _ = _parts(name)
+    return _kind(settings.tables.get(plain, Table(plain)).use, name, settings)
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """NAME, "@", VERSION. A file's path may hold an @ of its own."""
+    return name.partition("@") if _FUNCTION.fullmatch(name) is None else (name, "", "")
 
 
 def _one(kind: Kind, name: str, table: Table, adapter: str | None, settings: Settings, *, many: bool) -> Backend:

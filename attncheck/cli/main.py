@@ -23,6 +23,7 @@ from attncheck.vocabulary import ExitCode
 COMMANDS = {
     "run": "attncheck.cli.run:run",
     "show": "attncheck.cli.show:show",
+    "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",
 }
 """Command -> where it is defined; a module is imported when its command is named."""

@@ -21,10 +21,16 @@ LIMITS = (
 
 def facts(backend: str, hello: Hello) -> list[Line]:
     """One line a backend: its versions and, for a GPU, adapter and driver."""
-    told = [_versions(hello)]
-    if "adapter" in hello.device:
-        told.append(adapter(hello.device) + (", software" if hello.device.get("software") else ""))
-    return [Line((Span(f"{backend}: ", "heading"), Span("; ".join(filter(None, told)))))]
+    return [Line((Span(f"{backend}: ", "heading"), Span(summary(hello))))]
+
+
+def summary(hello: Hello) -> str:
+    """Versions and, for a GPU, adapter and driver; for another backend the device or provider that it told."""
+    device = hello.device
+    where = str(device.get("provider", ""))
+    if "adapter" in device:
+        where = adapter(device) + (", software" if device.get("software") else "")
+    return "; ".join(filter(None, (_versions(hello), where)))
 
 
 def adapter(device: Mapping[str, Any]) -> str:

@@ -30,9 +30,8 @@ def start(options: Dict[str, Any]) -> Runtime:
     Raises Failure("error") when there is no such provider.
     """
     runtime = Runtime(options["provider"], options.get("plugin"), options.get("provider_options") or {})
-    runtime.hello["device"]["probes"] = {
-        name: runtime.refusal(model) for name, model in (options.get("probes") or {}).items()
-    }
+    for name, model in (options.get("probes") or {}).items():
+        runtime.probe(name, model)
     return runtime
 
 
@@ -58,7 +57,7 @@ class Runtime:
             self.devices = _plugin_devices(provider, plugin)
             versions[str(plugin)] = importlib.metadata.version(str(plugin))
         self.profiles = tempfile.TemporaryDirectory(prefix="attncheck-")
-        self.hello = {
+        self.hello: Dict[str, Any] = {
             "versions": versions,
             "device": {"provider": provider, "providers": ort.get_available_providers(), "plugin": bool(self.devices)},
         }
@@ -94,15 +93,18 @@ class Runtime:
             prepared.evidence = _evidence(prepared.session.end_profiling())
         return dict(zip(names, values)), prepared.evidence
 
-    def refusal(self, model: bytes) -> str:
-        """Why `model`, of float16 inputs, fails on the provider: "" where it does not, or where nothing can."""
+    def probe(self, name: str, model: bytes) -> None:
+        """Try a model of float16 inputs, and greet with why it fails: by its name, or as "fallback" when any would."""
+        device: Dict[str, Any] = self.hello["device"]
         try:
             prepared = self.prepare({"model": model})
             inputs = prepared.session.get_inputs()
             self.run(prepared, {given.name: np.zeros(given.shape, np.float16) for given in inputs})
         except Failure as failure:
-            return "" if failure.verdict == "fallback" else failure.message
-        return ""
+            if failure.verdict == "fallback":
+                device["fallback"] = failure.message
+            else:
+                device.setdefault("refuses", {})[name] = failure.message
 
     def release(self, prepared: Prepared) -> None:
         """Let the session go."""
