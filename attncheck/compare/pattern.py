@@ -6,7 +6,7 @@ The wrong places are described axis by axis: an axis is named when only some of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,14 @@ def describe(problem: Problem, places: Sequence[Places]) -> str:
 
 
 def _one(problem: Problem, places: Places) -> str:
+    """NaN is told for itself, for it often stands elsewhere than what is merely wrong."""
+    unknown = places.wrong & np.isnan(places.got)
+    if unknown.any() and (places.wrong & ~unknown).any():
+        return ", ".join(_same(problem, replace(places, wrong=part)) for part in (unknown, places.wrong & ~unknown))
+    return _same(problem, places)
+
+
+def _same(problem: Problem, places: Places) -> str:
     if np.count_nonzero(places.wrong) == 1 and np.count_nonzero(places.stated) > 1:
         return "wrong in a single element"
     where = [
@@ -75,7 +83,7 @@ def _kind(places: Places) -> str:
         return "zero"
     if not np.isfinite(got).any():
         return "infinite"
-    return "wrong, in part NaN," if np.isnan(got).any() else "wrong"
+    return "wrong"
 
 
 def _touched(places: Places, axis: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -156,7 +156,8 @@ def spoil(place: tuple[Any, ...], how: Callable[[NDArray[Any]], Any]) -> Callabl
 
 
 def off(array: NDArray[Any]) -> NDArray[Any]:
-    return array + np.float32(0.3) * np.arange(1, array.size + 1, dtype=np.float32).reshape(array.shape)
+    moved: NDArray[Any] = array + np.float32(0.3) * np.arange(1, array.size + 1, dtype=np.float32).reshape(array.shape)
+    return moved
 
 
 def zero(array: NDArray[Any]) -> NDArray[Any]:
@@ -192,6 +193,17 @@ def test_where_numbers_are_wrong_is_named(
     outputs = right(problem, answers)
     spoil(place, how)(outputs, problem)
     assert diagnose(problem, inputs, answers, outputs, "f32") == words
+
+
+def test_nan_is_told_apart_from_what_is_merely_wrong() -> None:
+    problem, inputs, answers = scene(scenario(q_len=(18, 18, 18)))
+    outputs = right(problem, answers)
+    spoil((0, slice(8, None)), nan)(outputs, problem)
+    spoil((2, ALL, 1), off)(outputs, problem)
+    assert diagnose(problem, inputs, answers, outputs, "f32") == (
+        "output NaN (stale poison, or arithmetic that has no result) in query rows from 8 on (the edge of a tile of 8) "
+        "of batch entry 0, wrong in head 1 of batch entry 2"
+    )
 
 
 def test_errors_all_over_the_output_that_nothing_explains_are_left_without_a_word() -> None:

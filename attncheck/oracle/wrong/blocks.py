@@ -76,30 +76,34 @@ def _beyond(loaded: int) -> Callable[[Problem], bool]:
 def _short_blocks(tile: Tile, loaded: int, scored: int, kept: bool) -> Float:
     """Weights [.., slots]; together less than 1, for the empty places take their part of the denominator."""
     low, count = int(tile.slots[0]), len(tile.slots)
+    shown = np.broadcast_to(tile.shown, tile.score.shape)
     weights = np.zeros_like(tile.score)
     places = np.zeros((*tile.score.shape[:-1], scored))
     top = np.full(tile.score.shape[:-1], -np.inf)
     total = np.zeros(tile.score.shape[:-1])
-    shown = np.broadcast_to(tile.shown, tile.score.shape)
+    real = np.arange(scored) < loaded
+    written: list[tuple[NDArray[np.int64], Float]] = []
     # No block before the first of these reaches a key that is seen.
-    first = max(0, low // loaded * loaded - (scored - loaded))
-    for start in range(first, low + count, loaded):
+    for start in range(max(0, low // loaded * loaded - (scored - loaded)), low + count, loaded):
         index = start + np.arange(scored) - low
         there = (index >= 0) & (index < count)
-        score = np.where(there & (np.arange(scored) < loaded), tile.score[..., np.clip(index, 0, count - 1)], 0.0)
-        sees = there & shown[..., np.clip(index, 0, count - 1)]
-        score = np.where(sees, score + (places if kept else 0.0), -np.inf)
+        within = np.clip(index, 0, count - 1)
+        score = np.where(there & real, tile.score[..., within], 0.0) + (places if kept else 0.0)
+        score = np.where(there & shown[..., within], score, -np.inf)
         new_top = np.maximum(top, score.max(axis=-1))
         finite = np.where(np.isneginf(new_top), 0.0, new_top)
         places = np.exp(score - finite[..., None])
-        left = total * np.exp(np.where(np.isneginf(top), -np.inf, top) - finite)
+        left = total * np.exp(top - finite)
         total = left + places.sum(axis=-1)
         divisor = np.where(total == 0.0, 1.0, total)
-        places /= divisor[..., None]
-        weights *= (left / divisor)[..., None]
-        real = there & (np.arange(scored) < loaded)
-        weights[..., index[real]] += places[..., real]
+        places = places / divisor[..., None]
+        weights[..., index[there & real]] = places[..., there & real]
+        written.append((index[there & real], left / divisor))
         top = new_top
+    shrunk = np.ones_like(total)
+    for index, shrinks in reversed(written):
+        weights[..., index] *= shrunk[..., None]
+        shrunk = shrunk * shrinks
     return weights
 
 
