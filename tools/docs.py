@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
+from attncheck.cli.main import COMMANDS
 from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
 from attncheck.scenario.model import DataKind
@@ -40,9 +41,7 @@ def data_kinds() -> str:
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
     ("expectations.md", "keys"): expectation_document.keys_table,
-    ("cli.md", "run"): partial(help_text, "run"),
-    ("cli.md", "show"): partial(help_text, "show"),
-    ("cli.md", "doctor"): partial(help_text, "doctor"),
+    **{("cli.md", command): partial(help_text, command) for command in COMMANDS},
     ("verdicts/README.md", "verdicts"): verdict_table,
     ("verdicts/README.md", "statuses"): status_table,
     ("verdicts/README.md", "flags"): flag_table,

@@ -176,6 +176,8 @@ def _key(option: click.Option) -> str:
 
 
 def _unknown(key: str, known: list[str]) -> str:
+    if key in NOT_FROM_FILE:
+        return f"{key!r} says what one call does: give it on the command line"
     near = get_close_matches(key.replace("_", "-"), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
     return f"unknown option {key!r}; {hint}"

@@ -18,7 +18,9 @@ def help_text(name: str) -> str:
     command = cli.get_command(parent, name)
     if command is None:
         raise ValueError(f"there is no command {name!r}")
-    with click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH) as context:
+    with click.Context(
+        command, info_name=name, parent=parent, terminal_width=WIDTH, **command.context_settings
+    ) as context:
         return "\n".join(f"    {line}".rstrip() for line in command.get_help(context).splitlines())
 
 
