@@ -21,12 +21,45 @@ EmptyRow = Literal["zero", "mean"]
 """What a query row without a visible key gives: zeros, or the mean of V over the slots [0, kv_len)."""
 
 
+ScoreStage = Literal["raw", "capped", "biased", "weights"]
+"""Which scores an output holds: scale * q.k; after softcap; after masks, -inf where hidden; after softmax."""
+
+
 @dataclass(frozen=True)
 class Tensor:
-    """Where a role's array is found: the graph input or output name, and how its axes are laid out."""
+    """Where a role's array is found: the graph input or output name, and how its axes are laid out.
+
+    packed, first   a role that shares its array with others: how many heads the array has in all, and which is the
+                    role's first; packed 0: the array is the role's own
+    """
 
     name: str
     layout: Layout
+    packed: int = 0
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A graph input over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
+
+    kind    "additive": in the case's dtype, added after softcap, -inf hides a key; "boolean": true lets a key take part
+    slots   slots [0, slots) are spoken for; keys behind them are hidden. The last axis is `slots` long, or 1 for all
+    """
+
+    name: str
+    kind: Literal["additive", "boolean"]
+    shape: tuple[int, ...]
+    slots: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A graph output [batch, heads, rows, slots] that holds scores; `slots` is its last axis, from slot 0 on."""
+
+    name: str
+    stage: ScoreStage
+    slots: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +94,11 @@ class Problem:
       new_len        new rows that are appended, as slots [past_len, past_len + new_len) of present
     visible          int32 [batch, rows, 2]: query row i sees the present slots [lo, hi); lo >= hi sees none
     scale            multiplies q.k (never 0 by default: the operator's default has been applied)
-    softcap          0.0 for none, else score -> softcap * tanh(score / softcap), after scale, before softmax
+    softcap          0.0 for none, else score -> softcap * tanh(score / softcap), after scale, before masks and softmax
+    masks            beside `visible`: a key counts where the interval and every mask let it
+    sink             graph input [heads] in the case's dtype: exp(sink) joins the denominator of each row of the head
+    smooth           as a sink of 0 for every head
+    invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
 
     `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same.
     """
@@ -93,6 +130,11 @@ class Problem:
     output: Tensor
     present_key: Tensor | None
     present_value: Tensor | None
+    masks: tuple[Mask, ...] = ()
+    sink: str | None = None
+    smooth: bool = False
+    scores: Scores | None = None
+    invalid: str = ""
 
     @property
     def group(self) -> int:
@@ -109,6 +151,13 @@ class Problem:
         """The graph outputs that are judged, in the graph's order."""
         asked = (self.output, self.present_key, self.present_value)
         return tuple(tensor for tensor in asked if tensor is not None)
+
+
+def role_heads(array: NDArray[np.generic], tensor: Tensor, heads: int) -> NDArray[np.generic]:
+    """View the `heads` heads of a role in its array as [batch, heads, rows, dim], whatever the layout or packing."""
+    if not tensor.packed:
+        return split_heads(array, tensor.layout, heads)
+    return split_heads(array, tensor.layout, tensor.packed)[:, tensor.first : tensor.first + heads]
 
 
 def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArray[np.generic]:
