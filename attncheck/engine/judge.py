@@ -58,9 +58,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) ->
     )
 
 
-def _remarked(
-    asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome], reference: bool
-) -> Result:
+def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome], reference: bool) -> Result:
     """With a diagnosis of wrong numbers, or with the flag `vacuous` on right ones that prove nothing."""
     given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
     if judged.verdict in NUMBERS:

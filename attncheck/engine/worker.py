@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import deque
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -172,7 +175,9 @@ def _environment() -> dict[str, str]:
     return environment
 
 
+@cache
 def _runtime_dir() -> str:
-    path = Path(tempfile.gettempdir()) / f"attncheck-runtime-{os.getuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    return str(path)
+    """A folder of this process alone: a known name below the temporary folder could be another user's."""
+    path = tempfile.mkdtemp(prefix="attncheck-runtime-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
