@@ -84,8 +84,8 @@ def diagnose(
     """What these wrong `outputs` look like, in words; "" when they are within tolerance, or like nothing known.
 
     "equals the result with softcap ignored, within 2.4e-7", when a wrong kernel of the catalogue (or two at once) gives
-    the same in every output, or in the output alone, NaN in the same places; else where the outputs are wrong: "output
-    zero in dims 8..15 (the upper half of head_dim)".
+    the same in every output, NaN in the same places; else the same for each output by itself; else where the outputs
+    are wrong: "output zero in dims 8..15 (the upper half of head_dim)".
     """
     scene = _scene(problem, inputs, answers, outputs, compute, override)
     wrong = [each for each in scene.outputs if each.places.wrong.any()]
@@ -94,12 +94,22 @@ def diagnose(
     fits = _fits(scene)
     if fits:
         return _equals(fits)
-    output = next((each for each in wrong if each.places.role == "output"), None)
-    alone = _fits(replace(scene, outputs=(output,))) if output is not None else ()
-    if not alone:
-        return pattern.describe(problem, [each.places for each in scene.outputs])
-    rest = pattern.describe(problem, [each.places for each in wrong if each is not output])
-    return f"output {_equals(alone)}" + (f"; {rest}" if rest else "")
+    return _one_by_one(scene, wrong)
+
+
+def _one_by_one(scene: _Scene, wrong: Sequence[_Output]) -> str:
+    """Each output for itself: what one kernel of a backend spoils, the others need not."""
+    said: list[str] = []
+    unexplained: list[Places] = []
+    for each in wrong:
+        fits = _fits(replace(scene, outputs=(each,)))
+        if fits:
+            said.append(f"{each.places.role} {_equals(fits)}")
+        else:
+            unexplained.append(each.places)
+    if not said:
+        return pattern.describe(scene.recipe.problem, [each.places for each in scene.outputs])
+    return "; ".join([*said, *filter(None, [pattern.describe(scene.recipe.problem, unexplained)])])
 
 
 def _equals(fits: Sequence[_Fit]) -> str:
@@ -122,15 +132,30 @@ def _scene(
     compute: Compute,
     override: Tolerance | None,
 ) -> _Scene:
-    seen = tuple(_output(problem, each, outputs[each.output], compute, override) for each in answers)
+    seen = tuple(_output(problem, inputs, each, outputs[each.output], compute, override) for each in answers)
     storage = dtype(problem.dtype).roundoff
     roundoff = judge.CONSTANT[compute] * (dtype("float32").roundoff if compute == "f32" else storage)
     parts, probed = _probes(problem, seen[0].places.wrong)
     return _Scene(Recipe(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
 
 
+def _known(problem: Problem, inputs: Arrays, values: Float) -> bool:
+    """Whether one of these elements of a present stands anywhere in keys or values, past or new."""
+    sources = (problem.key, problem.value, problem.past_key, problem.past_value)
+    return any(
+        bool(np.isin(values, widen(inputs[tensor.name], problem.dtype)).any())
+        for tensor in sources
+        if tensor is not None
+    )
+
+
 def _output(
-    problem: Problem, answer: Answer, output: NDArray[np.generic], compute: Compute, override: Tolerance | None
+    problem: Problem,
+    inputs: Arrays,
+    answer: Answer,
+    output: NDArray[np.generic],
+    compute: Compute,
+    override: Tolerance | None,
 ) -> _Output:
     role, layout, heads = judge.role_of(problem, answer.output)
     got = widen(output, problem.dtype)
@@ -142,7 +167,8 @@ def _output(
     def by_place(array: NDArray[np.generic]) -> Any:
         return split_heads(array, layout, heads)
 
-    places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values))
+    foreign = role != "output" and not _known(problem, inputs, got[wrong])
+    places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign)
     return _Output(answer.output, places, by_place(room))
 
 
@@ -184,7 +210,7 @@ def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[tuple[str, Recipe]
             continue
         twice = second.change(once)
         if _both_stand(scene.recipe, once, twice):
-            yield f"{first.words} and {second.words}", twice
+            yield f"{first.words}, and {second.words}", twice
 
 
 def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:

@@ -24,8 +24,9 @@ LISTED = 4
 class Places:
     """One output by place, every array [batch, heads, rows, dim].
 
-    role    "output", "present_key" or "present_value"
-    stated  the elements that are compared; wrong: those of them that are out of tolerance
+    role     "output", "present_key" or "present_value"
+    stated   the elements that are compared; wrong: those of them that are out of tolerance
+    foreign  whether nothing of what stands in the wrong places of a present was among the inputs
     """
 
     role: str
@@ -33,6 +34,7 @@ class Places:
     wrong: Bool
     got: Float
     expected: Float
+    foreign: bool = False
 
 
 def describe(problem: Problem, places: Sequence[Places]) -> str:
@@ -83,7 +85,9 @@ def _kind(places: Places) -> str:
         return "zero"
     if not np.isfinite(got).any():
         return "infinite"
-    return "wrong"
+    return (
+        "unlike anything put in (never written?)" if places.foreign and places.wrong[places.stated].all() else "wrong"
+    )
 
 
 def _touched(places: Places, axis: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -114,7 +114,7 @@ def test_two_faults_at_once_are_both_named() -> None:
     once = BY_NAME["softcap-ignored"].change(Recipe(problem, inputs))
     given = compute(BY_NAME["blocks-of-4-scored-as-8-kept"].change(once))
     said = diagnose(problem, inputs, answers, given, "f32")
-    assert "softcap ignored and blocks of 4 keys scored as blocks of 8" in said
+    assert "softcap ignored, and blocks of 4 keys scored as blocks of 8" in said
 
 
 def test_right_numbers_have_no_diagnosis() -> None:
@@ -223,6 +223,27 @@ def test_presents_that_alone_are_wrong_are_said_to_be() -> None:
         "present_key and present_value wrong in slots from 8 on (the edge of a tile of 8), the new rows; "
         "the output itself is right"
     )
+
+
+def test_a_present_that_was_never_written_holds_nothing_of_the_inputs() -> None:
+    problem, inputs, answers = scene(scenario(q_len=(3,), past_len=(8,)))
+    outputs = right(problem, answers)
+    assert problem.present_value is not None
+    garbage = np.random.default_rng(5).normal(size=outputs[problem.present_value.name].shape)
+    outputs[problem.present_value.name] = garbage.astype(np.float32)
+    assert diagnose(problem, inputs, answers, outputs, "f32") == (
+        "present_value unlike anything put in (never written?) everywhere; the output itself is right"
+    )
+
+
+def test_each_output_may_equal_a_wrong_kernel_of_its_own() -> None:
+    problem, inputs, answers = scene(scenario(q_len=(1, 7, 4), rotary="half", softcap=2.0))
+    outputs = right(problem, answers)
+    for name, wrong in ((problem.output.name, "softcap-ignored"), ("present_key", "rotary-from-padding")):
+        outputs[name] = narrow(np.nan_to_num(BY_NAME[wrong].outputs(problem, inputs)[name]), "float32")
+    said = diagnose(problem, inputs, answers, outputs, "f32")
+    assert said.startswith("output equals the result with softcap ignored, within ")
+    assert "; present_key equals the result with rotary positions that begin at kv_len minus the padded rows" in said
 
 
 def test_an_output_of_a_wrong_kernel_beside_a_present_that_is_wrong_otherwise() -> None:

@@ -38,6 +38,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "softcap": {"q_len": (5,), "past_len": (9,), "softcap": 2.0},
     "own-scale": {"q_len": (9,), "scale": 0.6},
     "tail": {"q_len": (5,), "head_dim": 5},
+    "ragged-rotary": {"q_len": (1, 7, 4), "rotary": "half"},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
 }

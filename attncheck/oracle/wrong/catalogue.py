@@ -17,7 +17,7 @@ from attncheck.problem import Problem
 OFTEN_TWO = {
     "causal-ignored", "causal-top-left", "kv-heads-tiled", "length-of-entry-0", "longest-length", "rotary-from-zero",
     "rotary-half-for-interleaved", "rotary-ignored", "scale-default", "scale-missing", "softcap-ignored",
-    "value-upper-half-zero", "window-ignored", "window-one-long", "window-one-short",
+    "unread-times-zero", "value-upper-half-zero", "window-ignored", "window-one-long", "window-one-short",
 }  # fmt: skip
 """Features that a dispatch path leaves out beside another fault."""
 

@@ -77,9 +77,26 @@ def _first(lengths: tuple[int, ...]) -> int:
     return lengths[0]
 
 
+def _times_zero(recipe: Recipe) -> Recipe:
+    """A NaN in a slot that an entry does not fill, but that others do, spoils all the entry's rows."""
+
+    def finish(problem: Problem, results: Results) -> Results:
+        unknown = np.isnan(results.present_value[:, :, : max(problem.kv_len)]).any(axis=(2, 3))
+        spoilt = np.repeat(unknown, problem.group, axis=1)[..., None, None]
+        return replace(results, output=np.where(spoilt, np.nan, results.output))
+
+    return replace(recipe, finish=finish)
+
+
 LENGTHS = (
     _lengths("length-of-entry-0", "the length of batch entry 0 used for all", _first),
     _lengths("longest-length", "the longest length used for all batch entries", max),
     _lengths("shortest-length", "the shortest length used for all batch entries", min),
+    Wrong(
+        "unread-times-zero",
+        "slots beyond an entry's length read and weighted 0 (0 times NaN is NaN)",
+        lambda problem: len(set(problem.kv_len)) > 1,
+        _times_zero,
+    ),
     Wrong("entry-0-for-all", "batch entry 0's rows given for all", lambda problem: problem.batch > 1, _entry_zero),
 )

@@ -77,6 +77,26 @@ def _from_zero(recipe: Recipe) -> Recipe:
     return _rotating(recipe, replace(how, positions=np.maximum(how.positions - past, 0)))
 
 
+def _after_padding(problem: Problem) -> Int:
+    """kv_len minus the padded number of rows, in place of past_len; a position before the first is the first."""
+    before = np.asarray(problem.kv_len, np.int64) - problem.rows
+    positions: Int = np.maximum(before[:, None] + np.arange(max(problem.rows, problem.new_rows)), 0)
+    return positions
+
+
+def _padded(problem: Problem) -> bool:
+    if problem.rotary is None:
+        return False
+    real = np.arange(problem.rotary.positions.shape[1]) < np.asarray(problem.new_len)[:, None]
+    return bool((real & (_after_padding(problem) != problem.rotary.positions)).any())
+
+
+def _from_padding(recipe: Recipe) -> Recipe:
+    how = _given(recipe)
+    positions = np.minimum(_after_padding(recipe.problem), how.positions.max())
+    return _rotating(recipe, replace(how, positions=positions.astype(np.int32)))
+
+
 def _has_past(problem: Problem) -> bool:
     return problem.rotary is not None and any(problem.past_len)
 
@@ -143,6 +163,12 @@ POSITIONS = (
     Wrong("rotary-position-one-back", "rotary positions one too small", _turns, _one_back),
     Wrong("rotary-position-one-on", "rotary positions one too large", lambda p: p.rotary is not None, _one_on),
     Wrong("rotary-from-zero", "rotary positions that begin at 0 (past_len forgotten)", _has_past, _from_zero),
+    Wrong(
+        "rotary-from-padding",
+        "rotary positions that begin at kv_len minus the padded rows, below 0 taken for 0",
+        _padded,
+        _from_padding,
+    ),
     Wrong("rotary-of-entry-0", "rotary positions of batch entry 0 for all", _ragged, _of_entry_0),
     Wrong("rotary-whole-head", "rotary of the whole head where a part is asked for", _partial, _whole_head),
     Wrong("rotary-partner-far", "rotary pairs at head_dim/2 instead of rotary_dim/2", _partial_half, _partner_far),
