@@ -67,7 +67,8 @@ def test_a_broken_kernel_exits_with_1_names_the_place_and_says_how_to_see_it_aga
 def test_exit_zero_turns_failing_cases_into_0_and_nothing_else(folder: Path) -> None:
     broken_shaders(folder)
     arguments = ("--shaders", "shaders", "--kernel", "online", "--exit-zero")
-    assert attncheck("run", "edges.yaml", *arguments, folder=folder).code == ExitCode.OK
+    ran = attncheck("run", "edges.yaml", *arguments, folder=folder)
+    assert ran.code == ExitCode.OK, ran.text
     assert attncheck("run", "missing.yaml", "--exit-zero", folder=folder).code == ExitCode.USAGE
 
 
