@@ -167,7 +167,8 @@ def _output(
     def by_place(array: NDArray[np.generic]) -> Any:
         return split_heads(array, layout, heads)
 
-    foreign = role != "output" and not _known(problem, inputs, got[wrong])
+    everywhere = bool(wrong[answer.stated].all())
+    foreign = role != "output" and everywhere and not _known(problem, inputs, got[wrong])
     places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign)
     return _Output(answer.output, places, by_place(room))
 

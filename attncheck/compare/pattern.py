@@ -26,7 +26,7 @@ class Places:
 
     role     "output", "present_key" or "present_value"
     stated   the elements that are compared; wrong: those of them that are out of tolerance
-    foreign  whether nothing of what stands in the wrong places of a present was among the inputs
+    foreign  whether a present is wrong everywhere, and holds nothing that was among the inputs
     """
 
     role: str
@@ -54,6 +54,8 @@ def describe(problem: Problem, places: Sequence[Places]) -> str:
 
 def _one(problem: Problem, places: Places) -> str:
     """NaN is told for itself, for it often stands elsewhere than what is merely wrong."""
+    if places.foreign:
+        return "unlike anything that was put in (never written?)"
     unknown = places.wrong & np.isnan(places.got)
     if unknown.any() and (places.wrong & ~unknown).any():
         return ", ".join(_same(problem, replace(places, wrong=part)) for part in (unknown, places.wrong & ~unknown))
@@ -85,9 +87,7 @@ def _kind(places: Places) -> str:
         return "zero"
     if not np.isfinite(got).any():
         return "infinite"
-    return (
-        "unlike anything put in (never written?)" if places.foreign and places.wrong[places.stated].all() else "wrong"
-    )
+    return "wrong"
 
 
 def _touched(places: Places, axis: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -232,7 +232,7 @@ def test_a_present_that_was_never_written_holds_nothing_of_the_inputs() -> None:
     garbage = np.random.default_rng(5).normal(size=outputs[problem.present_value.name].shape)
     outputs[problem.present_value.name] = garbage.astype(np.float32)
     assert diagnose(problem, inputs, answers, outputs, "f32") == (
-        "present_value unlike anything put in (never written?) everywhere; the output itself is right"
+        "present_value unlike anything that was put in (never written?); the output itself is right"
     )
 
 
