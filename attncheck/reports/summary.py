@@ -9,6 +9,9 @@ from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, Role, Span, line
 from attncheck.reports.numbers import seconds
 from attncheck.vocabulary import Flag, Status, Verdict
 
+REPRODUCED = 8
+"""Commands that are spelled out; whoever has more failing cases reads the rows."""
+
 
 def summary(finished: RunFinished) -> Line:
     """Write the last line, ``128 passed, 2 failed, 1 xfailed in 9.4s``; cases are counted, empty kinds left out."""
@@ -35,8 +38,11 @@ def counts(verdicts: Mapping[str, Mapping[Verdict, int]], flags: Mapping[Flag, i
 
 
 def reproduce(commands: Iterable[str]) -> list[Line]:
-    """The commands that run each failing case alone."""
-    lines = [line(f"  {command}") for command in commands]
+    """The commands that run each failing case alone; of many, the first ones show how."""
+    told = list(commands)
+    lines = [line(f"  {command}") for command in told[:REPRODUCED]]
+    if len(told) > REPRODUCED:
+        lines.append(line(f"  and so on for {len(told) - REPRODUCED} more; -q prints the failing cases alone"))
     return [line("To run a failing case alone:", "heading"), *lines, BLANK] if lines else []
 
 

@@ -6,6 +6,7 @@ the level of detail and the way to write a command that were fixed before the fi
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
@@ -27,6 +28,7 @@ from attncheck.vocabulary import Flag, Status, Verdict
 
 DETAIL_INDENT = "    "
 STDERR_LINES = 8
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 TOLD_ELSEWHERE = {Flag.REFERENCE_REFUSED, Flag.DISPUTED}
 """Flags that stand in the row, or that the attribution explains."""
 
@@ -102,8 +104,7 @@ class Table:
         for text in _explanation(result, verbose=self._detail is Detail.VERBOSE):
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
         if result.status is not Status.XFAILED or self._detail is Detail.VERBOSE:
-            said = result.stderr.rstrip().splitlines()[-STDERR_LINES:]
-            lines += [line(f"{DETAIL_INDENT}| {text}") for text in said]
+            lines += [line(f"{DETAIL_INDENT}| {text}") for text in _last_words(result)]
         return lines
 
     def _end(self, event: RunFinished) -> list[Line]:
@@ -126,6 +127,13 @@ def _cells(result: Result, note: str) -> Cells:
         numbers = (number(worst.max_abs), number(worst.tolerance), margin(worst.margin))
     role = STATUS_ROLES[result.status]
     return Cells(result.case, describe.label(result), *numbers, verdict=verdict, role=role, note=note)
+
+
+def _last_words(result: Result) -> list[str]:
+    """The end of what the backend's process wrote, without colours, and without what the message says already."""
+    said = [ESCAPE.sub("", text) for text in result.stderr.rstrip().splitlines()]
+    known = {*result.message.split("; "), result.message}
+    return [text for text in said if not any(part and part in text for part in known)][-STDERR_LINES:]
 
 
 def _explanation(result: Result, *, verbose: bool) -> list[str]:
