@@ -42,7 +42,7 @@ def reproduce(commands: Iterable[str]) -> list[Line]:
     told = list(commands)
     lines = [line(f"  {command}") for command in told[:REPRODUCED]]
     if len(told) > REPRODUCED:
-        lines.append(line(f"  and so on for {len(told) - REPRODUCED} more; -q prints the failing cases alone"))
+        lines.append(line(f"  and {len(told) - REPRODUCED} more, each by its id"))
     return [line("To run a failing case alone:", "heading"), *lines, BLANK] if lines else []
 
 

@@ -145,7 +145,7 @@ def test_two_kernels_that_disagree_are_told_by_their_names() -> None:
     )
 
 
-def test_every_failing_case_has_the_command_that_runs_it_alone() -> None:
+def test_the_first_failing_cases_have_the_command_that_runs_them_alone() -> None:
     lines = [line.text for line in report(events.every_verdict())]
     failing = [
         event.scenario.id
@@ -153,7 +153,17 @@ def test_every_failing_case_has_the_command_that_runs_it_alone() -> None:
         if isinstance(event, CaseFinished) and rows.failures(event.results)
     ]
     assert len(failing) == 13
-    assert [line for line in lines if line.startswith("  attncheck run")] == [f"  attncheck run {i}" for i in failing]
+    spelled_out = [line for line in lines if line.startswith("  attncheck run")]
+    assert spelled_out == [f"  attncheck run {case}" for case in failing[:8]]
+    assert "  and 5 more, each by its id" in lines
+
+
+def test_a_message_is_not_said_again_in_colour() -> None:
+    stderr = "loading\n\x1b[1;31mkernel failed: no f16\x1b[m\n"
+    shown = text(report([events.finished(events.result("a::b", Verdict.ERROR, message="no f16", stderr=stderr))]))
+    assert "| loading" in shown
+    assert shown.count("no f16") == 1
+    assert "\x1b" not in shown
 
 
 def test_only_the_end_of_a_crashed_process_s_stderr_is_shown() -> None:
