@@ -90,6 +90,8 @@ def cli(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run attncheck and exit; every way to fail gets its exit code here."""
+    # Before NumPy is imported. One thread: the cores are the backends', and the oracle adds up in one order everywhere.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(invoke(sys.argv[1:] if arguments is None else arguments))
 
 
