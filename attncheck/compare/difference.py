@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Coordinates of one element: `row` is the query index of an output, the buffer slot of a present tensor."""
+    """Coordinates of one element.
+
+    `row` is the query index of an output, the buffer slot of a present tensor; `dim` is the key's slot among scores.
+    """
 
     output: str
     batch: int
@@ -20,7 +23,7 @@ class Place:
 class Difference:
     """One output held against one expectation, at its worst element (largest error / tolerance).
 
-    role       "output", "present_key" or "present_value"
+    role       "output", "present_key", "present_value" or "scores"
     subject    what was judged, e.g. the kernel "online"
     against    "oracle", or the other kernel under `--kernel auto`
     max_abs    largest absolute difference over all compared elements (inf where one side is not finite)

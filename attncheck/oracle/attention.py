@@ -1,26 +1,16 @@
 """The float64 statement of attention: what every output of a Problem must be, and how far rounding may move it.
 
 Sources: the operator texts of com.microsoft GroupQueryAttention and MultiHeadAttention (ONNX Runtime,
-docs/ContribOperators.md) and ai.onnx Attention-23: new q and k are rotated; present is the past followed by the new
-rows; scores are scale * q.k, then softcap * tanh(score / softcap), then hidden keys leave, then softmax, then the
-weighted sum of V.
+docs/ContribOperators.md) and ai.onnx Attention-23 to -25: new q and k are rotated; present is the past followed by the
+new rows; scores are scale * q.k, then softcap * tanh(score / softcap), then masks are added and hidden keys leave, then
+softmax, then the weighted sum of V.
 
-The bounds are first order in u. An error d_ij of score s_ij moves the output o_i, with weights p, by
+Score outputs (ai.onnx `qk_matmul_output_mode` 0 to 3, com.microsoft `qk_output`) are stated for the slots that hold a
+key: raw and capped ones whether the query sees the key or not, "biased" ones as -inf where it does not, weights as 0
+there. ONNX Runtime's CPU writes the dtype's lowest number for -inf at opsets 23 and 24; `compare.judge` knows.
 
-    sum_j p_ij (v_j - o_i) d_ij  <=  sqrt(sum_j p_ij d_ij^2) * sqrt(sum_j p_ij v_j^2 - o_i^2)       (Cauchy-Schwarz)
-
-so that scores matter as far as the values they choose between differ. With |d_ij| <= u * e_ij,
-
-    |o_i - exact|  <=  u * (sqrt(sum_j p_ij e_ij^2) * spread_i + 2 sum_j p_ij |v_j| + sqrt(n_i) |o_i|)
-    e_ij            =  scale * sum_d |q_id| |k_jd|   (the dot product; with rotary also what the rotation adds)
-                       * (1 - tanh^2) + softcap      (softcap: its slope, and the absolute error of tanh, which
-                                                      implementations build from exponentials)
-                       + |s_ij - max_k s_ik|         (the argument of the exponential is rounded)
-
-The 2 stands for the exponential and the division; the last term for the sum of the weights, whose rounding errors grow
-like sqrt(n) (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019), n being the number of
-keys heavy enough to move a float32 sum. Factors that only an implementation knows are in the measured constant of
-`compare.judge`.
+`oracle.scores` and `oracle.softmax` derive the bounds. Factors that only an implementation knows are in the measured
+constant of `compare.judge`.
 """
 
 from __future__ import annotations
@@ -31,11 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.oracle import scores as stages
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.buffers import present, slots
+from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.rotary import Turned, turn, unturned
-from attncheck.problem import Arrays, Problem, Tensor, split_heads
-from attncheck.tensors.dtypes import widen
+from attncheck.oracle.softmax import Attended, Weights, attend, weigh
+from attncheck.problem import Arrays, Problem, Tensor, role_heads
+from attncheck.tensors.dtypes import dtype, widen
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -44,34 +37,47 @@ BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
 
 
-WEIGHTLESS = 2.0**-25
-"""A share of a sum at or below this is lost when it is added in float32, and its own rounding with it."""
+class NoAnswer(ValueError):
+    """The operator's text forbids the graph, so that nothing is stated of its outputs. The message says why."""
 
 
 @dataclass(frozen=True)
 class _Operands:
-    """What the softmax works on: q [batch, kv_heads, group, rows, head_dim], k and v [batch, kv_heads, slots, dim]."""
+    """What the softmax works on: q [batch, kv_heads, group, rows, head_dim], k and v [batch, kv_heads, slots, dim].
+
+    sinks [kv_heads, group, 1, number of them]: scores that only count in the denominator
+    """
 
     q: Turned
     k: Turned
     v: Float
     visible: NDArray[np.int32]
+    masks: tuple[Overlay, ...]
+    sinks: Float
 
 
 @dataclass(frozen=True)
-class _Attended:
-    """Output rows and their bounds, each [batch, kv_heads, group, rows, v_head_dim]."""
+class _Block:
+    """The scores of one block stage by stage, and its weights.
 
-    values: Float
-    compute: Float
-    storage: Float
+    shown    the keys that the rows see; weighed: the keys that get a weight, all of them where a row without keys
+             gives the mean
+    """
+
+    raw: stages.Scores
+    capped: stages.Scores
+    biased: stages.Scores
+    shown: Bool
+    weighed: Bool
+    weights: Weights
 
 
 def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
     """One Answer an output of the graph, in the graph's order, each in the output's own shape.
 
-    Slots that the operator does not read may hold anything, NaN included. Raises ValueError when the Problem
-    contradicts itself (a visible key beyond kv_len, rotary with keys that have no query).
+    Slots that the operator does not read may hold anything, NaN included. Raises NoAnswer where the operator forbids
+    the graph, and ValueError when the Problem contradicts itself (a visible key beyond kv_len, rotary with keys that
+    have no query).
     """
     _check(problem)
     new_q = _read(problem, problem.query, inputs, problem.heads)
@@ -91,15 +97,20 @@ def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
         keys = unturned(present(problem, past_k, new_k))
     values = present(problem, past_v, new_v)
 
-    answers = [_output(problem, _operands(problem, q, keys, values))]
+    operands = _operands(problem, inputs, q, keys, values)
+    answers = [_output(problem, operands)]
     if problem.present_key:
         answers.append(_present(problem, problem.present_key, keys))
     if problem.present_value:
         answers.append(_present(problem, problem.present_value, unturned(values)))
+    if problem.scores:
+        answers.append(_scores(problem, operands))
     return tuple(answers)
 
 
 def _check(problem: Problem) -> None:
+    if problem.invalid:
+        raise NoAnswer(f"nothing is stated of this graph's outputs: {problem.invalid}")
     stated = _query_rows(problem)
     sees = problem.visible[..., 0] < problem.visible[..., 1]
     beyond = problem.visible[..., 1] > np.asarray(problem.kv_len)[:, None]
@@ -110,7 +121,7 @@ def _check(problem: Problem) -> None:
 
 
 def _read(problem: Problem, tensor: Tensor, inputs: Arrays, heads: int) -> Float:
-    return widen(split_heads(inputs[tensor.name], tensor.layout, heads), problem.dtype)
+    return widen(role_heads(inputs[tensor.name], tensor, heads), problem.dtype)
 
 
 def _query_rows(problem: Problem) -> Bool:
@@ -118,20 +129,31 @@ def _query_rows(problem: Problem) -> Bool:
     return np.arange(problem.rows)[None, :] < np.asarray(problem.q_len)[:, None]
 
 
-def _operands(problem: Problem, q: Turned, k: Turned, v: Float) -> _Operands:
+def _operands(problem: Problem, inputs: Arrays, q: Turned, k: Turned, v: Float) -> _Operands:
     stated = _query_rows(problem)
-
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
     grouped = Turned(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
-    return _Operands(grouped, k, v, np.where(stated[..., None], problem.visible, 0))
+    visible = np.where(stated[..., None], problem.visible, 0)
+    return _Operands(grouped, k, v, visible, overlays(problem, inputs), _sinks(problem, inputs))
+
+
+def _sinks(problem: Problem, inputs: Arrays) -> Float:
+    sinks = [np.zeros(problem.heads)] if problem.smooth else []
+    if problem.sink is not None:
+        sinks.append(widen(inputs[problem.sink], problem.dtype).reshape(problem.heads))
+    return np.array(sinks).T.reshape(problem.kv_heads, problem.group, 1, len(sinks))
 
 
 def _output(problem: Problem, operands: _Operands) -> Answer:
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.v_head_dim)
-    whole = _Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    whole = Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
     with np.errstate(invalid="ignore", over="ignore"):
         for members, rows in _blocks(problem):
-            part = _attend(problem, operands, members, rows)
+            low, high = _reach(problem, operands, members, rows)
+            if low >= high:
+                continue
+            block = _block(problem, operands, members, rows, low, high)
+            part = attend(block.weights, block.weighed, operands.v[members, :, low:high])
             whole.values[members, :, :, rows] = part.values
             whole.compute[members, :, :, rows] = part.compute
             whole.storage[members, :, :, rows] = part.storage
@@ -139,6 +161,42 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
     stated = np.broadcast_to(_query_rows(problem)[:, None, :, None], merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
     return _stated_answer(problem.output, values, compute, storage, stated)
+
+
+def _scores(problem: Problem, operands: _Operands) -> Answer:
+    """The score output [batch, heads, rows, slots]."""
+    asked = problem.scores
+    assert asked is not None
+    shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, asked.slots)
+    whole = Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    high = min(asked.slots, max(problem.kv_len))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for members, rows in _blocks(problem):
+            # Weights take all keys, also those that the output has no room for.
+            block = _block(problem, operands, members, rows, 0, max(problem.kv_len))
+            for array, part in zip(
+                (whole.values, whole.compute, whole.storage), _at_stage(problem, block, asked.stage), strict=True
+            ):
+                array[members, :, :, rows, :high] = part[..., :high]
+    merged = (problem.batch, problem.heads, problem.rows, asked.slots)
+    holds = np.arange(asked.slots)[None, :] < np.asarray(problem.kv_len)[:, None]
+    stated = np.broadcast_to(_query_rows(problem)[:, None, :, None] & holds[:, None, None, :], merged)
+    values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
+    return _stated_answer(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
+
+
+def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float, Float]:
+    """Values, compute and storage of the scores at a stage."""
+    if stage == "weights":
+        return block.weights.values, *block.weights.bounds()
+    scores = {"raw": block.raw, "capped": block.capped, "biased": block.biased}[stage]
+    values, compute, storage = scores.values, scores.compute, scores.storage + np.abs(scores.values)
+    if stage == "biased":
+        # What a finite bias pushes below the dtype's range is as good as hidden.
+        hidden = ~block.shown | (values < -dtype(problem.dtype).largest)
+        values = np.where(hidden, -np.inf, values)
+        compute, storage = (np.where(hidden, 0.0, bound) for bound in (compute, storage))
+    return values, compute, storage
 
 
 def _present(problem: Problem, tensor: Tensor, rows: Turned) -> Answer:
@@ -170,96 +228,37 @@ def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:
             yield slice(member, member + 1), slice(first, first + step)
 
 
-def _attend(problem: Problem, operands: _Operands, members: slice, rows: slice) -> _Attended:
+def _mean_of_all(problem: Problem, operands: _Operands) -> bool:
+    """Whether a row without a visible key gives the mean of V; with a sink it gives 0 by arithmetic."""
+    return problem.empty_row == "mean" and not operands.sinks.shape[-1]
+
+
+def _reach(problem: Problem, operands: _Operands, members: slice, rows: slice) -> tuple[int, int]:
+    """The slots [low, high) that the rows of a block may weigh."""
     interval = operands.visible[members, rows]
-    empty = interval[..., 0] >= interval[..., 1]
-    kv_len = np.asarray(problem.kv_len, dtype=np.int32)[members]
-    if problem.empty_row == "mean":
-        everything = np.stack([np.zeros_like(kv_len), kv_len], axis=-1)[:, None, :]
-        interval = np.where(empty[..., None], everything, interval)
     sees = interval[..., 0] < interval[..., 1]
-    if not sees.any():
-        nothing = np.zeros((*operands.q.values[members, :, :, rows].shape[:-1], problem.v_head_dim))
-        return _Attended(nothing, nothing, nothing)
+    if _mean_of_all(problem, operands) and (problem.masks or not sees.all()):
+        return 0, max(problem.kv_len[members])
     low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
-    high = int(np.max(interval[..., 1], where=sees, initial=0))
+    return low, int(np.max(interval[..., 1], where=sees, initial=0))
+
+
+def _block(problem: Problem, operands: _Operands, members: slice, rows: slice, low: int, high: int) -> _Block:
+    """The scores of batch entries and query rows against the slots [low, high)."""
     slot = np.arange(low, high)
-    shown = ((interval[..., :1] <= slot) & (slot < interval[..., 1:]))[:, None, None]
+    interval = operands.visible[members, rows]
+    masks = cover(operands.masks, members, rows, low, high)
+    shown = ((interval[..., :1] <= slot) & (slot < interval[..., 1:]))[:, None, None] & masks.shows
 
     q = Turned(*(a[members, :, :, rows] for a in (operands.q.values, operands.q.compute, operands.q.storage)))
     k = Turned(*(a[members, :, low:high] for a in (operands.k.values, operands.k.compute, operands.k.storage)))
-    score, error, stored = _scores(problem, q, k)
-    for array in (score, error, stored):
-        np.copyto(array, 0.0, where=empty[:, None, None, :, None])
-    return _weigh(score, error, stored, shown, operands.v[members, :, low:high])
-
-
-def _scores(problem: Problem, q: Turned, k: Turned) -> tuple[Float, Float, Float]:
-    """Scores after scale and softcap, their compute error / u, and the carried storage rounding of turned q and k."""
-    scale = abs(problem.scale)
-    size_q, size_k = np.abs(q.values), np.abs(k.values)
-    score = problem.scale * _dot(q.values, k.values)
-    error = _dot(size_q, size_k)
-    stored = np.zeros_like(error)
-    if problem.rotary:
-        error += _dot(q.compute, size_k) + _dot(size_q, k.compute)
-        stored += _dot(q.storage, size_k) + _dot(size_q, k.storage)
-    error *= scale
-    stored *= scale
-    if problem.softcap:
-        bent = np.tanh(score / problem.softcap)
-        slope = 1.0 - bent * bent
-        score = problem.softcap * bent
-        error = error * slope + problem.softcap
-        stored *= slope
-    return score, error, stored
-
-
-def _weigh(score: Float, error: Float, stored: Float, shown: Bool, v: Float) -> _Attended:
-    """Softmax over the shown keys, and the weighted sum of v [batch, kv_heads, keys, dim]; a row without keys is 0."""
-    hidden = np.where(shown, score, -np.inf)
-    top = np.max(hidden, axis=-1, keepdims=True)
-    below = np.where(shown, score - top, -np.inf)
-    weight = np.exp(below)
-    total = np.sum(weight, axis=-1, keepdims=True)
-    weight /= np.where(total == 0.0, 1.0, total)
-
-    finite = np.where(np.isfinite(v), v, 0.0)
-    values = _sum(weight, finite)
-    spread = np.sqrt(np.maximum(_sum(weight, finite * finite) - values * values, 0.0))
-    keys = np.count_nonzero(weight > WEIGHTLESS, axis=-1, keepdims=True)
-    carried = spread * _root_mean_square(weight, np.where(shown, stored, 0.0))
-    compute = spread * _root_mean_square(weight, np.where(shown, error - below, 0.0))
-    compute += 2.0 * _sum(weight, np.abs(finite)) + np.abs(values) * np.sqrt(keys)
-    if not np.isfinite(v).all():
-        values += _nonfinite(shown, v, weight.shape)
-    return _Attended(values, compute, np.abs(values) + carried)
-
-
-def _root_mean_square(weight: Float, error: Float) -> Float:
-    """sqrt(sum p e^2) over the keys, [batch, kv_heads, group, rows, 1]."""
-    mean_square: Float = np.sum(weight * error * error, axis=-1, keepdims=True)
-    return np.sqrt(mean_square)
-
-
-def _nonfinite(shown: Bool, v: Float, shape: tuple[int, ...]) -> Float:
-    """What shown NaN and infinities add to the weighted sum: 0 where none is shown, whatever hidden keys hold."""
-    weight = np.broadcast_to(shown, shape).astype(np.float64)
-    above = np.where(_sum(weight, (v == np.inf).astype(np.float64)) > 0, np.inf, 0.0)
-    below = np.where(_sum(weight, (v == -np.inf).astype(np.float64)) > 0, -np.inf, 0.0)
-    unknown = np.where(_sum(weight, np.isnan(v).astype(np.float64)) > 0, np.nan, 0.0)
-    return above + below + unknown
-
-
-def _dot(q: Float, k: Float) -> Float:
-    """[batch, kv_heads, group, rows, dim] with [batch, kv_heads, keys, dim] -> [batch, kv_heads, group, rows, keys]."""
-    batch, heads, group, rows, dim = q.shape
-    flat = q.reshape(batch, heads, group * rows, dim) @ k.swapaxes(-1, -2)
-    return flat.reshape(batch, heads, group, rows, -1)
-
-
-def _sum(weight: Float, v: Float) -> Float:
-    """[batch, kv_heads, group, rows, keys] with [batch, kv_heads, keys, dim] -> [batch, kv_heads, group, rows, dim]."""
-    batch, heads, group, rows, keys = weight.shape
-    flat = weight.reshape(batch, heads, group * rows, keys) @ v
-    return flat.reshape(batch, heads, group, rows, -1)
+    raw = stages.raw(problem, q, k)
+    capped = stages.capped(problem, raw)
+    biased = stages.biased(capped, masks)
+    if not _mean_of_all(problem, operands):
+        return _Block(raw, capped, biased, shown, shown, weigh(biased, shown, operands.sinks))
+    empty = ~shown.any(axis=-1, keepdims=True)
+    holds = (slot < np.asarray(problem.kv_len)[members, None])[:, None, None, None]
+    even = stages.Scores(*(np.where(empty, 0.0, a) for a in (biased.values, biased.compute, biased.storage)))
+    weighed = shown | (empty & holds)
+    return _Block(raw, capped, biased, shown, weighed, weigh(even, weighed, operands.sinks))

@@ -15,20 +15,22 @@ class DType:
     storage          NumPy dtype of its arrays; bfloat16, which NumPy lacks, travels as its bits in uint16
     roundoff         unit roundoff u: rounding to nearest moves a normal number x by at most u * |x|
     smallest_normal  below it numbers are subnormal: spaced evenly, and on many GPUs flushed to 0
+    largest          the largest finite number
     """
 
     name: str
     storage: np.dtype[np.generic]
     roundoff: float
     smallest_normal: float
+    largest: float
 
 
 _KNOWN = {
     dtype.name: dtype
     for dtype in (
-        DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-126),
-        DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-14),
-        DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-126),
+        DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-126, (2.0 - 2.0**-23) * 2.0**127),
+        DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-14, 65504.0),
+        DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-126, (2.0 - 2.0**-7) * 2.0**127),
     )
 }
 

@@ -1,0 +1,73 @@
+"""Scores in float64, stage by stage: scale * q.k, softcap, masks; and how far rounding may move them.
+
+Sources: ai.onnx Attention-23 to -25: "softcap", then "at_mask Add", then softmax; com.microsoft GroupQueryAttention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.oracle.masks import Cover
+from attncheck.oracle.rotary import Turned
+from attncheck.problem import Problem
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of a block, [members, kv_heads, group, rows, keys] each.
+
+    values   the scores
+    compute  their error / u, first order
+    storage  magnitude that was rounded to the storage dtype on its way, in turned queries and keys
+    """
+
+    values: Float
+    compute: Float
+    storage: Float
+
+
+def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
+    """Products scale * q.k of q [members, kv_heads, group, rows, head_dim] with k [members, kv_heads, keys, head_dim]."""
+    scale = abs(problem.scale)
+    size_q, size_k = np.abs(q.values), np.abs(k.values)
+    error = _dot(size_q, size_k)
+    stored = np.zeros_like(error)
+    if problem.rotary:
+        error += _dot(q.compute, size_k) + _dot(size_q, k.compute)
+        stored += _dot(q.storage, size_k) + _dot(size_q, k.storage)
+    error *= scale
+    stored *= scale
+    return Scores(problem.scale * _dot(q.values, k.values), error, stored)
+
+
+def capped(problem: Problem, before: Scores) -> Scores:
+    """Scores bent to softcap * tanh(score / softcap), where there is a softcap.
+
+    The error of a score shrinks by the slope 1 - tanh^2; that of tanh itself is absolute, since implementations build
+    it from exponentials.
+    """
+    if not problem.softcap:
+        return before
+    bent = np.tanh(before.values / problem.softcap)
+    slope = 1.0 - bent * bent
+    return Scores(problem.softcap * bent, before.compute * slope + problem.softcap, before.storage * slope)
+
+
+def biased(before: Scores, cover: Cover) -> Scores:
+    """What masks add is added. Each sum is rounded by what its terms amount to."""
+    if not cover.size.any():
+        return before
+    added = np.abs(before.values) + cover.size
+    return Scores(before.values + cover.adds, before.compute + added, before.storage)
+
+
+def _dot(q: Float, k: Float) -> Float:
+    """[members, kv_heads, group, rows, dim] with [members, kv_heads, keys, dim] -> [..., group, rows, keys]."""
+    batch, heads, group, rows, dim = q.shape
+    flat = q.reshape(batch, heads, group * rows, dim) @ k.swapaxes(-1, -2)
+    return flat.reshape(batch, heads, group, rows, -1)
