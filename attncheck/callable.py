@@ -28,10 +28,11 @@ def takes_problem(function: Kernel) -> Kernel:
 
     problem  the fields of attncheck.problem.Problem, as attributes: sizes, per-batch lengths, `visible`, scale, ...
     tensors  inputs by role ("query", "key", "value", "past_key", ...), each [batch, heads, rows, dim] whatever the
-             graph's layout; "cos" and "sin" [rows, dim / 2] where there is rotary embedding; an absent one is missing
+             graph's layout; an absent one is missing. Where the problem has them: "cos" and "sin" [rows, dim / 2],
+             "sink" [heads], and each of problem.masks by its name, broadcast to [batch, heads, rows, slots]
 
-    It returns a dict of roles: "output" [batch, heads, rows, v_head_dim] and, where problem.present_key is not None,
-    "present_key" and "present_value" [batch, kv_heads, capacity, dim].
+    It returns a dict of roles: "output" [batch, heads, rows, v_head_dim] and, where the problem's are not None,
+    "present_key" and "present_value" [batch, kv_heads, capacity, dim], "scores" [batch, heads, rows, slots].
     """
     setattr(function, TAKES_PROBLEM, True)
     return function

@@ -18,10 +18,11 @@ OLDEST = "2.5"
 
 
 def _has_averaging_row(problem: Problem) -> bool:
-    """Whether a query row that sees no key must give the mean of all values."""
+    """Whether a query row that sees no key must give the mean of all values, as far as can be told without data."""
     sees_none = problem.visible[..., 0] >= problem.visible[..., 1]
     means_something = np.arange(problem.rows) < np.array(problem.q_len)[:, None]
-    return problem.empty_row == "mean" and bool((sees_none & means_something).any())
+    may_hide_all = bool(problem.masks) or bool((sees_none & means_something).any())
+    return problem.empty_row == "mean" and may_hide_all
 
 
 REFUSALS: tuple[Refusal, ...] = (
@@ -30,6 +31,18 @@ REFUSALS: tuple[Refusal, ...] = (
         "scaled_dot_product_attention does not rotate queries and keys",
     ),
     Refusal(lambda _, problem, __: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
+    Refusal(
+        lambda _, problem, __: problem.sink is not None or problem.smooth,
+        "scaled_dot_product_attention has no sink in its softmax",
+    ),
+    Refusal(
+        lambda _, problem, __: problem.scores is not None,
+        "scaled_dot_product_attention does not give scores out",
+    ),
+    Refusal(
+        lambda _, problem, __: bool(problem.invalid),
+        "scaled_dot_product_attention never sees the graph that it would have to refuse",
+    ),
     Refusal(
         lambda _, problem, __: _has_averaging_row(problem),
         "scaled_dot_product_attention gives zeros for a query that sees no key, where the operator averages",

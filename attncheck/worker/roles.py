@@ -1,12 +1,13 @@
 """From the graph's arrays to an attention problem's tensors by role, and back.
 
 A Problem, as the plain dict that crosses, names for each role ("query", "output", ...) a graph input or output and its
-layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, packed, [batch, rows, heads * dim].
+layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, in three axes, [batch, rows,
+heads * dim]. Roles may share an array: then `packed` tells how many heads that has, and `first` where the role's begin.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 from failure import Failure
@@ -16,14 +17,20 @@ OUTPUTS = ("output", "present_key", "present_value")
 
 
 def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-    """Inputs by role, views [batch, heads, rows, dim] of the graph's arrays; "cos" and "sin" as they are."""
+    """Inputs by role, views [batch, heads, rows, dim] of the graph's arrays.
+
+    "cos", "sin" and "sink" are there where the problem has them, and each mask by its own name, all as they are.
+    """
     found = {}
     for role, tensor in problem.items():
         if _is_tensor(tensor) and role not in OUTPUTS:
-            found[role] = _split(inputs[tensor["name"]], tensor["layout"], _heads(problem, role))
-    rotary = problem.get("rotary")
-    if rotary:
-        found["cos"], found["sin"] = inputs[rotary["cos"]], inputs[rotary["sin"]]
+            found[role] = _split(inputs[tensor["name"]], tensor, _heads(problem, role))
+    if problem.get("rotary"):
+        found["cos"], found["sin"] = (inputs[problem["rotary"][name]] for name in ("cos", "sin"))
+    if problem.get("sink"):
+        found["sink"] = inputs[problem["sink"]]
+    for mask in problem.get("masks", ()):
+        found[mask["name"]] = inputs[mask["name"]]
     return found
 
 
@@ -32,14 +39,14 @@ def graph_outputs(
 ) -> Dict[str, np.ndarray]:
     """Outputs by role, [batch, heads, rows, dim], under the graph's names, in its layouts. Raises Failure."""
     shapes = {output["name"]: tuple(output["shape"]) for output in outputs}
-    wanted = {role: problem[role] for role in OUTPUTS if problem.get(role) is not None}
+    wanted = {role: problem[role] for role in (*OUTPUTS, "scores") if problem.get(role) is not None}
     unknown = sorted(set(given) - set(wanted))
     if unknown:
         raise Failure("malformed", "it returned %s; the outputs are %s" % (", ".join(unknown), ", ".join(wanted)))
     found = {}
     for role, array in given.items():
-        name, layout = wanted[role]["name"], wanted[role]["layout"]
-        expected = _split(np.empty(shapes[name], np.uint8), layout, _heads(problem, role)).shape
+        name, layout = wanted[role]["name"], wanted[role].get("layout", "bnsh")
+        expected = _split_shape(shapes[name], layout, _heads(problem, role))
         if array.shape != expected:
             raise Failure(
                 "malformed", "output %s has shape %s, expected %s" % (role, list(array.shape), list(expected))
@@ -53,7 +60,13 @@ def _heads(problem: Dict[str, Any], role: str) -> int:
     return heads
 
 
-def _split(array: np.ndarray, layout: str, heads: int) -> np.ndarray:
+def _split(array: np.ndarray, tensor: Dict[str, Any], heads: int) -> np.ndarray:
+    packed, first = tensor.get("packed", 0), tensor.get("first", 0)
+    whole = _unpacked(array, tensor["layout"], packed or heads)
+    return whole[:, first : first + heads] if packed else whole
+
+
+def _unpacked(array: np.ndarray, layout: str, heads: int) -> np.ndarray:
     if layout == "bnsh":
         return array
     if array.ndim == 3:
@@ -62,5 +75,9 @@ def _split(array: np.ndarray, layout: str, heads: int) -> np.ndarray:
     return array.transpose(0, 2, 1, 3)
 
 
+def _split_shape(shape: Tuple[int, ...], layout: str, heads: int) -> Tuple[int, ...]:
+    return _unpacked(np.empty(shape, np.uint8), layout, heads).shape
+
+
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) == {"name", "layout"}
+    return isinstance(value, dict) and "name" in value and "layout" in value

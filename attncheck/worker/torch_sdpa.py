@@ -46,7 +46,7 @@ class Runtime:
         given = {role: self._tensor(array, problem) for role, array in roles.tensors(problem, inputs).items()}
         key = _present(problem, given["key"], given.get("past_key"))
         value = _present(problem, given["value"], given.get("past_value"))
-        how, options = self._visibility(problem)
+        how, options = self._visibility(problem, given)
         try:
             output = torch.nn.functional.scaled_dot_product_attention(
                 given["query"],
@@ -69,22 +69,32 @@ class Runtime:
     def _tensor(self, array: np.ndarray, problem: Dict[str, Any]) -> torch.Tensor:
         """A contiguous copy on the device; bfloat16 crosses as its bits in uint16."""
         tensor = torch.from_numpy(np.array(array, order="C", copy=True).view(_bits(array)))
-        if problem["dtype"] == "bfloat16":
+        if problem["dtype"] == "bfloat16" and array.dtype == np.uint16:
             tensor = tensor.view(torch.bfloat16)
         return tensor.to(self.device)
 
-    def _visibility(self, problem: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
+    def _visibility(self, problem: Dict[str, Any], given: Dict[str, torch.Tensor]) -> Tuple[str, Dict[str, Any]]:
         """The argument that says which keys each query sees: none or is_causal where these say it, else a mask."""
         visible = problem["visible"]
         rows = np.arange(problem["rows"])
-        if (visible[..., 0] <= 0).all():
+        if (visible[..., 0] <= 0).all() and not problem["masks"]:
             if (visible[..., 1] >= problem["capacity"]).all():
                 return "", {}
             if problem["capacity"] == problem["rows"] and (visible[..., 1] == rows + 1).all():
                 return "is_causal", {"is_causal": True}
         slots = np.arange(problem["capacity"])
-        mask = (slots >= visible[..., :1]) & (slots < visible[..., 1:])
-        return "attn_mask", {"attn_mask": torch.from_numpy(mask[:, None]).to(self.device)}
+        seen = torch.from_numpy(((slots >= visible[..., :1]) & (slots < visible[..., 1:]))[:, None]).to(self.device)
+        bias = None
+        for mask in problem["masks"]:
+            if mask["kind"] == "boolean":
+                seen = seen & _to_capacity(given[mask["name"]].bool(), mask["slots"], problem["capacity"])
+            else:
+                added = _to_capacity(given[mask["name"]], mask["slots"], problem["capacity"])
+                seen = seen & (_slots(problem["capacity"], self.device) < mask["slots"])
+                bias = added if bias is None else bias + added
+        if bias is None:
+            return "attn_mask", {"attn_mask": seen}
+        return "attn_mask", {"attn_mask": torch.where(seen, bias, -torch.inf).to(given["query"].dtype)}
 
 
 def start(options: Dict[str, Any]) -> Runtime:
@@ -102,6 +112,17 @@ def _present(problem: Dict[str, Any], new: torch.Tensor, past: Optional[torch.Te
             present[entry, :, :kept] = past[entry, :, :kept]
         present[entry, :, kept : kept + added] = new[entry, :, :added]
     return present
+
+
+def _to_capacity(mask: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
+    """A mask with a last axis of all slots of present; zeros (false: hidden) behind those that it speaks for."""
+    spoken = mask.expand(*mask.shape[:-1], slots)
+    return torch.nn.functional.pad(spoken, (0, capacity - slots))
+
+
+def _slots(capacity: int, device: torch.device) -> torch.Tensor:
+    """The slots of present, in order."""
+    return torch.arange(capacity, device=device)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 from collections.abc import Iterator
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from attncheck.backends.base import BackendUnavailable, Launch
-from attncheck.engine.worker import Worker, WorkerFailed
+from attncheck.engine.worker import MAIN, Worker, WorkerFailed
 from attncheck.vocabulary import Verdict
 from attncheck.worker import wire
+
+LOADED_THERE = ("__init__.py", "callable.py")
+"""Files of attncheck itself that a user's function may import in its worker."""
 
 RUNTIMES = Path(__file__).parents[1] / "runtimes"
 
@@ -122,3 +126,8 @@ def test_a_runtime_that_dies_at_the_start_leaves_its_last_words() -> None:
 def test_a_runtime_that_cannot_be_imported_is_named() -> None:
     with pytest.raises(BackendUnavailable, match="no_such_runtime"):
         Worker(Launch("no_such_runtime"))
+
+
+@pytest.mark.parametrize("file", [*sorted(MAIN.parent.glob("*.py")), *(MAIN.parents[1] / it for it in LOADED_THERE)])
+def test_what_runs_in_a_worker_reads_under_an_older_python(file: Path) -> None:
+    ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
