@@ -20,8 +20,7 @@ from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong import blocks
 from attncheck.oracle.wrong.catalogue import relevant
 from attncheck.oracle.wrong.entry import Wrong
-from attncheck.oracle.wrong.recipe import Recipe
-from attncheck.oracle.wrong.recipe import compute as compute_recipe
+from attncheck.oracle.wrong.recipe import Recipe, Workshop
 from attncheck.problem import Arrays, Problem, split_heads
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import dtype, widen
@@ -58,7 +57,7 @@ class _Output:
 class _Scene:
     """What is to be explained, and the few rows of it that are tried first: `probed` [batch, rows], within `parts`."""
 
-    recipe: Recipe
+    workshop: Workshop
     outputs: tuple[_Output, ...]
     roundoff: float
     parts: tuple[tuple[slice, slice], ...]
@@ -91,25 +90,18 @@ def diagnose(
     wrong = [each for each in scene.outputs if each.places.wrong.any()]
     if not wrong:
         return ""
-    fits = _fits(scene)
-    if fits:
-        return _equals(fits)
-    return _one_by_one(scene, wrong)
+    whole, single = _fits(scene)
+    return _equals(whole) if whole else _one_by_one(scene, wrong, single)
 
 
-def _one_by_one(scene: _Scene, wrong: Sequence[_Output]) -> str:
+def _one_by_one(scene: _Scene, wrong: Sequence[_Output], single: Mapping[str, Sequence[_Fit]]) -> str:
     """Each output for itself: what one kernel of a backend spoils, the others need not."""
-    said: list[str] = []
-    unexplained: list[Places] = []
-    for each in wrong:
-        fits = _fits(replace(scene, outputs=(each,)))
-        if fits:
-            said.append(f"{each.places.role} {_equals(fits)}")
-        else:
-            unexplained.append(each.places)
-    if not said:
-        return pattern.describe(scene.recipe.problem, [each.places for each in scene.outputs])
-    return "; ".join([*said, *filter(None, [pattern.describe(scene.recipe.problem, unexplained)])])
+    problem = scene.workshop.right.problem
+    if not single:
+        return pattern.describe(problem, [each.places for each in scene.outputs])
+    said = [f"{each.places.role} {_equals(single[each.name])}" for each in wrong if each.name in single]
+    rest = pattern.describe(problem, [each.places for each in wrong if each.name not in single])
+    return "; ".join([*said, rest] if rest else said)
 
 
 def _equals(fits: Sequence[_Fit]) -> str:
@@ -136,7 +128,7 @@ def _scene(
     storage = dtype(problem.dtype).roundoff
     roundoff = judge.CONSTANT[compute] * (dtype("float32").roundoff if compute == "f32" else storage)
     parts, probed = _probes(problem, seen[0].places.wrong)
-    return _Scene(Recipe(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
+    return _Scene(Workshop(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
 
 
 def _known(problem: Problem, inputs: Arrays, values: Float) -> bool:
@@ -186,31 +178,43 @@ def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], .
     return parts, probed
 
 
-def _fits(scene: _Scene) -> tuple[_Fit, ...]:
-    """The wrong kernels that explain the scene: of the catalogue, else of other blocks of keys, else two at once."""
-    known = relevant(scene.recipe.problem)
-    return (
-        _fitting(scene, [(wrong.words, wrong.change(scene.recipe)) for wrong in known])
-        or _fitting(scene, [(wrong.words, wrong.change(scene.recipe)) for wrong in _other_blocks(scene)])
-        or _fitting(scene, _pairs(scene, known))
-    )
+def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
+    """The wrong kernels that explain all outputs, and by name those that explain one wrong output alone.
+
+    Those of the catalogue, else with other blocks of keys, else two at once.
+    """
+    right = scene.workshop.right
+    known = relevant(right.problem)
+    single: dict[str, tuple[_Fit, ...]] = {}
+    for recipes in (
+        ((wrong.words, wrong.change(right)) for wrong in known),
+        ((wrong.words, wrong.change(right)) for wrong in _other_blocks(scene)),
+        _pairs(scene, known),
+    ):
+        whole, found = _fitting(scene, recipes)
+        if whole:
+            return whole, {}
+        single = found | single
+        if all(each.name in single for each in scene.outputs if each.places.wrong.any()):
+            break
+    return (), single
 
 
 def _other_blocks(scene: _Scene) -> Iterator[Wrong]:
-    return (wrong for wrong in blocks.HYPOTHESES if wrong.relevant(scene.recipe.problem))
+    return (wrong for wrong in blocks.HYPOTHESES if wrong.relevant(scene.workshop.right.problem))
 
 
 def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[tuple[str, Recipe]]:
     """Two faults at once, as a feature that a kernel ignores in a path that gets its blocks wrong."""
-    problem = scene.recipe.problem
+    problem = scene.workshop.right.problem
     if problem.batch * problem.heads * problem.rows * problem.capacity > PAIRS_UP_TO:
         return
     for first, second in combinations([wrong for wrong in known if wrong.pairs], 2):
-        once = first.change(scene.recipe)
+        once = first.change(scene.workshop.right)
         if not second.relevant(once.problem):
             continue
         twice = second.change(once)
-        if _both_stand(scene.recipe, once, twice):
+        if _both_stand(scene.workshop.right, once, twice):
             yield f"{first.words}, and {second.words}", twice
 
 
@@ -222,38 +226,48 @@ def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:
     )
 
 
-def _fitting(scene: _Scene, recipes: Iterable[tuple[str, Recipe]]) -> tuple[_Fit, ...]:
-    """Those recipes that explain every output, the closest first; of equally close ones the first in order."""
-    found = []
+def _fitting(
+    scene: _Scene, recipes: Iterable[tuple[str, Recipe]]
+) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
+    """Those recipes that explain every output, and by name those that explain one wrong output."""
+    whole: list[_Fit] = []
+    single: dict[str, list[_Fit]] = {each.name: [] for each in scene.outputs if each.places.wrong.any()}
     for words, recipe in recipes:
-        probe = compute_recipe(replace(recipe, parts=scene.parts))
-        if _distance(scene, probe, scene.probed) is None:
+        probe = scene.workshop.compute(replace(recipe, parts=scene.parts))
+        if all(_distance(each, probe, scene, probed=True) is None for each in scene.outputs if each.name in single):
             continue
-        error = _distance(scene, compute_recipe(recipe), None)
-        if error is not None:
-            found.append(_Fit(words, error))
-    best = min((fit.error for fit in found), default=0.0)
-    return tuple(sorted(found, key=lambda fit: fit.error > 2.0 * best))
+        outputs = scene.workshop.compute(recipe)
+        errors = {each.name: _distance(each, outputs, scene, probed=False) for each in scene.outputs}
+        for name, fits in single.items():
+            error = errors[name]
+            if error is not None:
+                fits.append(_Fit(words, error))
+        if None not in errors.values():
+            whole.append(_Fit(words, max(error for error in errors.values() if error is not None)))
+    return _closest(whole), {name: _closest(fits) for name, fits in single.items() if fits}
 
 
-def _distance(scene: _Scene, outputs: Mapping[str, Float], probed: Bool | None) -> float | None:
-    """The largest difference to `outputs` (of the output only in the rows `probed`), None where it is no fit.
+def _closest(fits: Sequence[_Fit]) -> tuple[_Fit, ...]:
+    """The closest first; of equally close ones the first in order."""
+    best = min((fit.error for fit in fits), default=0.0)
+    return tuple(sorted(fits, key=lambda fit: fit.error > 2.0 * best))
 
-    It must also be far smaller than the difference to the right answer, for rounding alone is no wrong kernel.
+
+def _distance(each: _Output, outputs: Mapping[str, Float], scene: _Scene, *, probed: bool) -> float | None:
+    """The largest difference to `outputs` (in the rows that are probed, or in all), None where they do not fit.
+
+    Where the output is wrong, they must be far nearer than the right answer, for rounding alone is no wrong kernel.
     """
-    largest, from_right = 0.0, 0.0
-    for each in scene.outputs:
-        places = each.places
-        _, layout, heads = judge.role_of(scene.recipe.problem, each.name)
-        values = split_heads(outputs[each.name], layout, heads).astype(np.float64)
-        asked = places.stated
-        if probed is not None and places.role == "output":
-            asked = asked & probed[:, None, :, None]
-        error, _ = judge.errors(places.got, values)
-        size = np.max(np.abs(values), axis=-1, keepdims=True, where=np.isfinite(values), initial=0.0)
-        if (asked & (error > each.room + scene.roundoff * size)).any():
-            return None
-        apart, _ = judge.errors(places.got, places.expected)
-        largest = max(largest, float(np.max(error, where=asked, initial=0.0)))
-        from_right = max(from_right, float(np.max(apart, where=asked, initial=0.0)))
-    return largest if largest <= CLOSER * from_right else None
+    places = each.places
+    _, layout, heads = judge.role_of(scene.workshop.right.problem, each.name)
+    values = split_heads(outputs[each.name], layout, heads).astype(np.float64)
+    asked = places.stated & scene.probed[:, None, :, None] if probed and places.role == "output" else places.stated
+    error, _ = judge.errors(places.got, values)
+    size = np.max(np.abs(values), axis=-1, keepdims=True, where=np.isfinite(values), initial=0.0)
+    if (asked & (error > each.room + scene.roundoff * size)).any():
+        return None
+    largest = float(np.max(error, where=asked, initial=0.0))
+    if not (asked & places.wrong).any():
+        return largest
+    apart, _ = judge.errors(places.got, places.expected)
+    return largest if largest <= CLOSER * float(np.max(apart, where=asked, initial=0.0)) else None

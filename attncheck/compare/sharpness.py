@@ -12,6 +12,7 @@ from attncheck.compare import judge
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong import catalogue
+from attncheck.oracle.wrong.recipe import Workshop
 from attncheck.problem import Arrays, Problem
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
@@ -49,6 +50,7 @@ def sharpness(
 
     first_only  stop at the first that the tolerance rejects: all that `vacuous` needs, nearly always after one
     """
+    workshop = Workshop(problem, inputs)
     tried: list[str] = []
     rejected: list[str] = []
     by_poison: list[str] = []
@@ -56,7 +58,7 @@ def sharpness(
         if not wrong.relevant(problem):
             continue
         tried.append(wrong.name)
-        noticed, finite = _noticed(problem, answers, wrong.outputs(problem, inputs), compute, override)
+        noticed, finite = _noticed(problem, answers, workshop.compute(wrong.change(workshop.right)), compute, override)
         if noticed:
             rejected.append(wrong.name)
             if not finite:
