@@ -12,7 +12,7 @@ SLOW := slow and not gpu and not provisioning
 help:
 	@echo 'make run       set up, then run every shipped scenario'
 	@echo 'make test      set up, then lint, type check and run the quick tests (under 10 minutes)'
-	@echo 'make test-all  make test, then the slow tests'
+	@echo 'make test-all  make test, then the slow tests, for which it installs SwiftShader'
 	@echo 'make setup     only set up: .venv and, where no Vulkan adapter is found, software Vulkan'
 	@echo 'make lint      ruff, mypy and the layers between the rooms of the house'
 	@echo 'make format    let ruff sort imports and fix what it can'
@@ -31,6 +31,7 @@ test: lint
 	$(BIN)/python -m pytest -m '$(QUICK)'
 
 test-all: test
+	@tools/setup.sh --swiftshader
 	$(BIN)/python -m pytest -m '$(SLOW)'
 
 lint: setup

@@ -3,6 +3,8 @@
 #   1. .venv, made with the first Python >= 3.11 found (or $PYTHON), with the locked packages, checked against their hashes
 #   2. attncheck itself, editable
 #   3. a Vulkan adapter; only where none is found: Mesa's software one, from the distribution's packages
+# With --swiftshader also, for the slow tests:
+#   4. SwiftShader, a second software Vulkan, which ONNX Runtime's WebGPU provider and Dawn take where they refuse Mesa's
 # Each step leaves a stamp behind when it is complete. A step with a fitting stamp is skipped; an interrupted one is redone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,6 +16,8 @@ readonly OLDEST="3.11"
 readonly VENV=".venv"
 readonly LOCK="requirements-dev.lock"
 readonly VULKAN_PACKAGE="mesa-vulkan-drivers"
+readonly SWIFTSHADER_PACKAGE="chromium-common"
+readonly SWIFTSHADER_ICD="/usr/lib/chromium/vk_swiftshader_icd.json"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -132,6 +136,14 @@ ensure_adapter() {
   say "kernels can run on: $found"
 }
 
+# Nothing is registered with the system: a worker is told of it by VK_DRIVER_FILES, all others see their own drivers only.
+ensure_swiftshader() {
+  [[ -f $SWIFTSHADER_ICD ]] && return
+  require_package "$SWIFTSHADER_PACKAGE" "SwiftShader, which the slow tests run on, was not found ($SWIFTSHADER_ICD)"
+  [[ -f $SWIFTSHADER_ICD ]] || die "$SWIFTSHADER_PACKAGE is installed, and still there is no $SWIFTSHADER_ICD." \
+    "The slow tests need the package of Debian 12 or newer, which brings libvk_swiftshader.so and that file."
+}
+
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 # step NAME KEY FUNCTION: run FUNCTION unless it was completed with the same KEY.
@@ -141,6 +153,11 @@ step() {
   "$3"
   printf '%s' "$2" >"$stamp"
 }
+
+case ${1:-} in
+"" | --swiftshader) ;;
+*) die "unknown argument '$1'; there is --swiftshader, which also installs what the slow tests run on." ;;
+esac
 
 # Two set-ups at once would take each other's files away: the second waits, then finds nothing to do.
 if command -v flock >/dev/null; then
@@ -153,3 +170,4 @@ python=$(find_python)
 step packages "$python $PWD $(cksum <"$LOCK")" make_environment
 step attncheck "$(cksum <pyproject.toml)" install_attncheck
 step adapter "found" ensure_adapter
+if [[ ${1:-} == --swiftshader ]]; then ensure_swiftshader; fi
