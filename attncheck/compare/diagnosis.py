@@ -37,6 +37,9 @@ PROBES = 3
 CLOSER = 0.1
 """A fit lies nearer than this part of the way to the right answer."""
 
+CHANCE = 0.1
+"""Elements of a buffer that nobody wrote may equal inputs so often, from what the memory held before."""
+
 PAIRS_UP_TO = 1 << 22
 """Scores of a case up to which two faults at once are looked for."""
 
@@ -132,13 +135,10 @@ def _scene(
 
 
 def _known(problem: Problem, inputs: Arrays, values: Float) -> bool:
-    """Whether one of these elements of a present stands anywhere in keys or values, past or new."""
+    """Whether more of these elements of a present than chance would have it stand in keys or values, past or new."""
     sources = (problem.key, problem.value, problem.past_key, problem.past_value)
-    return any(
-        bool(np.isin(values, widen(inputs[tensor.name], problem.dtype)).any())
-        for tensor in sources
-        if tensor is not None
-    )
+    given = [widen(inputs[tensor.name], problem.dtype).ravel() for tensor in sources if tensor is not None]
+    return float(np.mean(np.isin(values, np.concatenate(given)))) > CHANCE
 
 
 def _output(
