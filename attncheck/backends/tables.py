@@ -84,7 +84,7 @@ def read(name: str, raw: object, base: Path) -> Table:
 def _value(key: str, value: object) -> Any:
     if key == "requirements":
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-            raise TableError(key, 'must be a list of packages, ["onnxruntime==1.23.2"]')
+            raise TableError(key, 'requirements must be a list of packages, ["onnxruntime==1.23.2"]')
         for item in value:
             try:
                 Requirement(item)
@@ -94,12 +94,12 @@ def _value(key: str, value: object) -> Any:
         return tuple(value)
     if key in {"environment", "provider-options"}:
         if not isinstance(value, dict):
-            raise TableError(key, 'must be a table of texts, { NAME = "text" }')
+            raise TableError(key, f'{key} must be a table of texts, {{ NAME = "text" }}')
         return {name: _text(key, name, item) for name, item in value.items()}
     if not isinstance(value, str) or not value:
-        raise TableError(key, "must be a text")
+        raise TableError(key, f"{key} must be a text")
     if key == "compute" and value not in get_args(Compute):
-        raise TableError(key, f"must be {' or '.join(map(repr, get_args(Compute)))}, not {value!r}")
+        raise TableError(key, f"{key} must be {' or '.join(map(repr, get_args(Compute)))}, not {value!r}")
     return value
 
 
@@ -109,7 +109,7 @@ def _text(key: str, name: str, value: object) -> str:
         return "1" if value else "0"
     if isinstance(value, str | int | float):
         return str(value)
-    raise TableError(key, f"{name} must be a text or a number")
+    raise TableError(key, f"{key}: {name} must be a text or a number")
 
 
 def _from(base: Path, value: str) -> str:

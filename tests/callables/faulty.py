@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
+import psutil
 import right
 
 import attncheck.callable
@@ -130,6 +132,20 @@ def eats_memory(problem, tensors):
     while True:
         eaten.append(np.ones(8 * 2**20, np.uint8))
         time.sleep(0.002)
+
+
+@by_problem
+def is_killed(problem, tensors):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@by_problem
+def holds_270_mebibytes_and_is_killed(problem, tensors):
+    eaten = []
+    while psutil.Process().memory_info().rss < 270 * 2**20:
+        eaten.append(np.ones(2**20, np.uint8))
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @by_problem

@@ -13,8 +13,8 @@ from attncheck.backends.ort import Ort
 from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.backends.ort_webgpu import OrtWebgpu
 from attncheck.backends.refusals import Refusal
-from attncheck.backends.registry import NAMES, Settings, UnknownBackend, create, kind_of
-from attncheck.backends.tables import Table, TableError, read
+from attncheck.backends.registry import FORMS, NAMES, Settings, UnknownBackend, create, kind_of
+from attncheck.backends.tables import KEYS, Table, TableError, read
 from attncheck.backends.torch_sdpa import TorchSdpa
 from attncheck.graph import read as graph
 from attncheck.graph import write
@@ -224,3 +224,13 @@ def test_the_reference_evaluator_takes_standard_operators_alone() -> None:
     assert "com.microsoft.GroupQueryAttention" in (refused(OnnxRef(), scenario(), hello) or "")
     with pytest.raises(BackendUnavailable, match="opset 22"):
         OnnxRef().check(Hello({"onnx": "1.17.0"}, {"opset": 22}))
+
+
+def test_the_page_on_backends_names_each_one_and_each_key_of_a_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "backends.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")]
+    assert rows == [*(f"`{name}`" for name in PAGE_ORDER), *(f"`{key}`" for key in KEYS)]
+    assert {*NAMES, *FORMS} == set(PAGE_ORDER)
+
+
+PAGE_ORDER = ("ort-cpu", "wgsl", "wgsl-dawn", "ort-webgpu", "ort:PROVIDER", "onnx-ref", "torch", "file.py:name")

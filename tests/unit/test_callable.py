@@ -114,6 +114,17 @@ def test_a_process_that_eats_memory_is_ended_with_both_numbers() -> None:
     assert "of the 300.0 MiB that it may hold" in found.message
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_a_process_that_the_system_kills_is_out_of_memory_where_it_was_near_its_limit_and_a_crash_elsewhere() -> None:
+    near = result("holds_270_mebibytes_and_is_killed", engine.Options(memory_limit=300 * MEBIBYTE))
+    assert near.verdict is Verdict.OUT_OF_MEMORY
+    assert "the system ended it" in near.message
+    far = result("holds_270_mebibytes_and_is_killed", engine.Options(memory_limit=3000 * MEBIBYTE))
+    assert (far.verdict, "SIGKILL" in far.message) == (Verdict.CRASH, True)
+    unlimited = result("is_killed")
+    assert (unlimited.verdict, "SIGKILL" in unlimited.message) == (Verdict.CRASH, True)
+
+
 def test_after_any_fault_the_next_case_gets_a_fresh_process() -> None:
     first, second = results(events("segfault", [decode(id="a"), decode(id="b")]))
     assert (first.case, second.case) == ("a", "b")
