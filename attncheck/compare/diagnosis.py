@@ -160,7 +160,7 @@ def _output(
         return split_heads(array, layout, heads)
 
     everywhere = bool(wrong[answer.stated].all())
-    foreign = role != "output" and everywhere and not _known(problem, inputs, got[wrong])
+    foreign = role.startswith("present") and everywhere and not _known(problem, inputs, got[wrong])
     places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign)
     return _Output(answer.output, places, by_place(room))
 
@@ -261,7 +261,11 @@ def _distance(each: _Output, outputs: Mapping[str, Float], scene: _Scene, *, pro
     places = each.places
     _, layout, heads = judge.role_of(scene.workshop.right.problem, each.name)
     values = split_heads(outputs[each.name], layout, heads).astype(np.float64)
-    asked = places.stated & scene.probed[:, None, :, None] if probed and places.role == "output" else places.stated
+    asked = (
+        places.stated & scene.probed[:, None, :, None]
+        if probed and places.role in ("output", "scores")
+        else places.stated
+    )
     error, _ = judge.errors(places.got, values)
     size = np.max(np.abs(values), axis=-1, keepdims=True, where=np.isfinite(values), initial=0.0)
     if (asked & (error > each.room + scene.roundoff * size)).any():

@@ -42,7 +42,9 @@ def describe(problem: Problem, places: Sequence[Places]) -> str:
     bad = [each for each in places if each.wrong.any()]
     if not bad:
         return ""
-    presents_only = all(each.role != "output" for each in bad) and any(each.role == "output" for each in places)
+    presents_only = all(each.role.startswith("present") for each in bad) and any(
+        each.role == "output" for each in places
+    )
     said: dict[str, list[str]] = {}
     for each in bad:
         said.setdefault(_one(problem, each), []).append(each.role)
@@ -112,7 +114,7 @@ def _heads(problem: Problem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 1)
     if len(wrong) == len(all_of_them):
         return ""
-    if places.role != "output":
+    if places.role.startswith("present"):
         return _indices("KV head", "KV heads", wrong)
     groups = np.unique(wrong // problem.group)
     if problem.group > 1 and len(wrong) == len(groups) * problem.group:
@@ -124,19 +126,21 @@ def _rows(problem: Problem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 2)
     if len(wrong) == len(all_of_them):
         return ""
-    one, many = ("query row", "query rows") if places.role == "output" else ("slot", "slots")
+    one, many = ("query row", "query rows") if not places.role.startswith("present") else ("slot", "slots")
     last = int(all_of_them[-1])
     if len(wrong) > 1 and wrong[-1] == last and _is_run(wrong):
         first = int(wrong[0])
         tile = first & -first
         edge = f" (the edge of a tile of {tile})" if tile >= 4 else ""
-        new = ", the new rows" if places.role != "output" and set(problem.past_len) == {first} else ""
+        new = ", the new rows" if places.role.startswith("present") and set(problem.past_len) == {first} else ""
         return f"{many} from {first} on{edge}{new}"
     return _indices(one, many, wrong)
 
 
 def _dims(places: Places) -> str:
     wrong, all_of_them = _touched(places, 3)
+    if places.role == "scores":
+        return "" if len(wrong) == len(all_of_them) else _indices("key", "keys", wrong)
     count = len(all_of_them)
     if len(wrong) == count:
         return ""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle import rotary
-from attncheck.problem import Arrays, Problem, Rotary, Tensor, split_heads
-from attncheck.tensors.dtypes import widen
+from attncheck.oracle.masks import cover, overlays
+from attncheck.problem import Arrays, Problem, Rotary, Tensor, role_heads
+from attncheck.tensors.dtypes import dtype, widen
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -28,13 +29,15 @@ BLOCK = 1 << 19
 class Tile:
     """Scores on their way to weights.
 
-    score    [members, kv_heads, group, rows, slots], after scale and softcap
-    shown    bool [members, 1, 1, rows, slots]: the keys that the row sees
+    score    [members, kv_heads, group, rows, slots], after scale, softcap and what masks add
+    shown    bool, broadcastable to that: the keys that the row sees
+    sinks    [kv_heads, group, 1, number of them]: scores that only count in the denominator
     slots    which slots of the present buffer these are; members, rows: which batch entries and query rows
     """
 
     score: Float
     shown: Bool
+    sinks: Float
     slots: Int
     members: slice
     rows: slice
@@ -42,18 +45,22 @@ class Tile:
 
 @dataclass(frozen=True)
 class Results:
-    """The three outputs, [batch, heads, rows, v_head_dim] and [batch, kv_heads, capacity, dim] twice."""
+    """The outputs: [batch, heads, rows, v_head_dim], [batch, kv_heads, capacity, dim] twice, scores where asked for."""
 
     output: Float
     present_key: Float
     present_value: Float
+    scores: Float | None = None
 
 
 def softmax(tile: Tile) -> Float:
     """The weights of a right kernel; a row that sees no key has none."""
     seen = np.where(tile.shown, tile.score, -np.inf)
-    weight = np.exp(seen - _finite(np.max(seen, axis=-1, keepdims=True)))
-    total = np.sum(weight, axis=-1, keepdims=True)
+    top = np.max(seen, axis=-1, keepdims=True)
+    if tile.sinks.shape[-1]:
+        top = np.maximum(top, np.max(tile.sinks, axis=-1, keepdims=True))
+    weight = np.exp(seen - _finite(top))
+    total = np.sum(weight, axis=-1, keepdims=True) + np.sum(np.exp(tile.sinks - _finite(top)), axis=-1, keepdims=True)
     return weight / np.where(total == 0.0, 1.0, total)
 
 
@@ -146,18 +153,21 @@ def _operands(recipe: Recipe) -> Operands:
 def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
     problem = recipe.problem
     with np.errstate(invalid="ignore", over="ignore"):
-        output = _attend(recipe, operands.q, operands.keys, operands.values)
-        results = recipe.finish(problem, Results(output, operands.keys, operands.values))
+        output, scores = _attend(recipe, operands.q, operands.keys, operands.values)
+        results = recipe.finish(problem, Results(output, operands.keys, operands.values, scores))
     named = (
         (problem.output, results.output),
         (problem.present_key, results.present_key),
         (problem.present_value, results.present_value),
     )
-    return {tensor.name: _laid_out(array, tensor) for tensor, array in named if tensor is not None}
+    found = {tensor.name: _laid_out(array, tensor) for tensor, array in named if tensor is not None}
+    if problem.scores is not None and results.scores is not None:
+        found[problem.scores.name] = results.scores
+    return found
 
 
 def _read(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
-    return widen(split_heads(recipe.inputs[tensor.name], tensor.layout, heads), recipe.problem.dtype)
+    return widen(role_heads(recipe.inputs[tensor.name], tensor, heads), recipe.problem.dtype)
 
 
 def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
@@ -174,48 +184,83 @@ def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
     return whole
 
 
-def _attend(recipe: Recipe, q: Float, keys: Float, values: Float) -> Float:
-    """[batch, heads, rows, v_head_dim]; rows that mean nothing are 0."""
+def _attend(recipe: Recipe, q: Float, keys: Float, values: Float) -> tuple[Float, Float | None]:
+    """[batch, heads, rows, v_head_dim], and the score output where there is one; rows that mean nothing are 0."""
     problem = recipe.problem
     if recipe.kv_head is not None:
         keys, values = keys[:, recipe.kv_head], values[:, recipe.kv_head]
     batch, heads, rows, dim = q.shape
-    dims = recipe.score_dims
     grouped = q.reshape(batch, keys.shape[1], -1, rows, dim)
+    sinks = _sinks(recipe).reshape(*grouped.shape[1:3], 1, -1)
     output = np.zeros((*grouped.shape[:-1], problem.v_head_dim))
+    scores = None if problem.scores is None else np.zeros((*grouped.shape[:-1], problem.scores.slots))
     for members, part in recipe.parts or _blocks(problem):
-        interval, empty = _intervals(problem, members, part)
-        sees = interval[..., 0] < interval[..., 1]
-        if not sees.any():
+        low, high = _reach(problem, members, part)
+        if low >= high:
             continue
-        low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
-        high = int(np.max(interval[..., 1], where=sees, initial=0))
-        slots = np.arange(low, high)
-        shown = ((interval[..., :1] <= slots) & (slots < interval[..., 1:]))[:, None, None]
-        score = _scores(problem, grouped[members, :, :, part, :dims], keys[members, :, low:high, :dims])
-        np.copyto(score, 0.0, where=empty[:, None, None, :, None])
-        tile = Tile(score, shown, slots, members, part)
-        output[members, :, :, part] = _sum(recipe.weights(tile), shown, values[members, :, low:high])
-    return output.reshape(batch, heads, rows, problem.v_head_dim)
+        dims = slice(recipe.score_dims)
+        raw = _scores(problem, grouped[members, :, :, part, dims], keys[members, :, low:high, dims])
+        capped = problem.softcap * np.tanh(raw / problem.softcap) if problem.softcap else raw
+        tile, hidden = _tile(recipe, capped, sinks, members, part, low)
+        weights = recipe.weights(tile)
+        output[members, :, :, part] = _sum(weights, tile.shown, values[members, :, low:high])
+        if scores is not None and problem.scores is not None:
+            stages = {"raw": raw, "capped": capped, "biased": hidden, "weights": weights}
+            last = min(high, problem.scores.slots)
+            scores[members, :, :, part, low:last] = stages[problem.scores.stage][..., : last - low]
+    merged = (batch, heads, rows, -1)
+    return output.reshape(merged), None if scores is None else scores.reshape(merged)
 
 
-def _intervals(problem: Problem, members: slice, rows: slice) -> tuple[NDArray[np.int32], Bool]:
-    """What the rows see, by the operator's rule also those that see nothing, and which these are."""
+def _tile(recipe: Recipe, score: Float, sinks: Float, members: slice, rows: slice, low: int) -> tuple[Tile, Float]:
+    """The tile that is weighed, and its scores with -inf for hidden keys. A row without keys may give the mean."""
+    problem = recipe.problem
+    slots = np.arange(low, low + score.shape[-1])
+    interval = _visible(problem, members, rows)
+    shown = ((interval[..., :1] <= slots) & (slots < interval[..., 1:]))[:, None, None]
+    if problem.masks:
+        masks = cover(overlays(problem, recipe.inputs), members, rows, low, low + len(slots))
+        score, shown = score + masks.adds, shown & masks.shows
+    hidden = np.where(shown & (score > -dtype(problem.dtype).largest / 2.0), score, -np.inf)
+    if _mean_of_all(problem):
+        empty = ~shown.any(axis=-1, keepdims=True)
+        holds = (slots < np.asarray(problem.kv_len)[members, None])[:, None, None, None]
+        score, shown = np.where(empty, 0.0, score), shown | (empty & holds)
+    return Tile(score, shown, sinks, slots, members, rows), hidden
+
+
+def _sinks(recipe: Recipe) -> Float:
+    """[heads, number of them]: zeros where the softmax is smooth, and the graph's own."""
+    problem = recipe.problem
+    found = [np.zeros(problem.heads)] if problem.smooth else []
+    if problem.sink is not None:
+        found.append(widen(recipe.inputs[problem.sink], problem.dtype).reshape(problem.heads))
+    return np.array(found).reshape(len(found), problem.heads).T
+
+
+def _mean_of_all(problem: Problem) -> bool:
+    return problem.empty_row == "mean" and problem.sink is None and not problem.smooth
+
+
+def _visible(problem: Problem, members: slice, rows: slice) -> NDArray[np.int32]:
     stated = np.arange(problem.rows)[rows] < np.asarray(problem.q_len)[members, None]
-    interval = np.where(stated[..., None], problem.visible[members, rows], 0).astype(np.int32)
-    empty = interval[..., 0] >= interval[..., 1]
-    if problem.empty_row == "mean":
-        kv_len = np.asarray(problem.kv_len, dtype=np.int32)[members]
-        everything = np.stack([np.zeros_like(kv_len), kv_len], axis=-1)[:, None, :]
-        interval = np.where((empty & stated)[..., None], everything, interval)
-    return interval, empty
+    return np.where(stated[..., None], problem.visible[members, rows], 0).astype(np.int32)
+
+
+def _reach(problem: Problem, members: slice, rows: slice) -> tuple[int, int]:
+    """The slots [low, high) that a block may need."""
+    interval = _visible(problem, members, rows)
+    sees = interval[..., 0] < interval[..., 1]
+    low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
+    high = int(np.max(interval[..., 1], where=sees, initial=0))
+    if problem.scores is not None or (_mean_of_all(problem) and (problem.masks or not sees.all())):
+        return 0, max(high, *problem.kv_len[members])
+    return low, high
 
 
 def _scores(problem: Problem, q: Float, k: Float) -> Float:
     batch, heads, group, rows, dim = q.shape
-    score = problem.scale * (q.reshape(batch, heads, group * rows, dim) @ k.swapaxes(-1, -2))
-    if problem.softcap:
-        score = problem.softcap * np.tanh(score / problem.softcap)
+    score: Float = problem.scale * (q.reshape(batch, heads, group * rows, dim) @ k.swapaxes(-1, -2))
     return score.reshape(batch, heads, group, rows, -1)
 
 
