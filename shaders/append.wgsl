@@ -1,6 +1,6 @@
 // append.wgsl: copies the valid rows of a tensor into consecutive slots of another; past and new rows into present.
 // prelude    elem: type of the source; stored: type of the slots (f32 widens f16 queries for the kernels that follow)
-// bindings   0 params  1 extents [batch] (first slot, rows copied)  2 source [batch, heads, rows, dim] by strides
+// bindings   0 params  1 extents [batch] (first slot, rows copied)  2 source [batch, heads, rows, dim] by strides, from source_first on
 //            3 slots [batch, heads, capacity, dim] by strides; slots outside of the extents are left as they were
 // workgroup  64 invocations, one an element of the source; grid ceil(total / 64), folded over x, y, z
 // numerics   a copy: bit-exact where elem and stored are one type
@@ -10,6 +10,7 @@ struct Params {
     heads: u32,
     rows: u32,
     dim: u32,
+    source_first: u32,
     source_batch: u32,
     source_head: u32,
     source_row: u32,
@@ -46,7 +47,7 @@ fn main(
     if (row >= extent.count) {
         return;
     }
-    let from_row = batch * params.source_batch + head * params.source_head + row * params.source_row;
+    let from_row = params.source_first + batch * params.source_batch + head * params.source_head + row * params.source_row;
     let to_row = batch * params.slot_batch + head * params.slot_head + (extent.first + row) * params.slot_row;
     slots[to_row + dim] = stored(source[from_row + dim]);
 }

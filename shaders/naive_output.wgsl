@@ -1,12 +1,12 @@
 // naive_output.wgsl: the weighted sum of the values for a block of query rows; pass 3 of naive.
 // prelude    elem: type of values and output
-// bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 weights [block, span] f32
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 weights [block, span] f32, below 0 where hidden
 //            3 value [batch, kv_heads, capacity, v_head_dim] by strides  4 output [batch, heads, rows, v_head_dim] by strides
 // workgroup  64 invocations, DIMS output dims of one block row by PARTS interleaved parts of its keys;
 //            grid (block * ceil(v_head_dim / DIMS)), folded over x, y, z
 // order      block row r is row first_row + r of [batch, heads, rows], flattened
-// numerics   f32 sums, one a part, added in order; keys that a row does not see are not read; a row that sees none
-//            gives 0; parts keep loops short: llvmpipe silently ends an invocation's loops after 65,535 rounds
+// numerics   f32 sums, one a part, added in order; hidden keys are not read; a row that sees none gives 0;
+//            parts keep loops short: llvmpipe silently ends an invocation's loops after 65,535 rounds
 
 struct Params {
     block: u32,
@@ -27,7 +27,8 @@ struct Params {
 struct Visible {
     lo: u32,
     hi: u32,
-    even: u32,
+    first: u32,
+    end: u32,
 }
 
 const DIMS = 8u;
@@ -64,8 +65,11 @@ fn main(
 
     var sum = 0.0;
     if (dim < params.v_head_dim) {
-        for (var slot = seen.lo + lane / DIMS; slot < seen.hi; slot += PARTS) {
-            sum += weights[weight_base + slot] * f32(value[value_base + slot * params.value_row]);
+        for (var slot = seen.first + lane / DIMS; slot < seen.end; slot += PARTS) {
+            let weight = weights[weight_base + slot];
+            if (weight >= 0.0) {
+                sum += weight * f32(value[value_base + slot * params.value_row]);
+            }
         }
     }
     part_sums[lane] = sum;

@@ -1,11 +1,13 @@
 // naive_scores.wgsl: the scores of a block of query rows against every key they see, materialised; pass 1 of naive.
 // prelude    elem: type of the keys
-// bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 query [batch, heads, rows, head_dim] f32 by strides
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
 //            3 key [batch, kv_heads, capacity, head_dim] by strides  4 scores out [block, span] f32
+//            5 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 // workgroup  64 invocations, one a score; grid ceil(total / 64), folded over x, y, z
 // order      block row r is row first_row + r of [batch, heads, rows], flattened; total is block * span
-// numerics   f32 sums; scores in log2 units (scale, then softcap, then times log2 e); keys that a row does not see are
-//            neither read nor written; a row with `even` set scores 0 everywhere, so that all its keys weigh the same
+// numerics   f32 sums; scores in log2 units (scale, then softcap, then bias, then times log2 e); of the slots [first, end)
+//            that a row goes over, those outside of [lo, hi), and those that a mask hides, score HIDDEN and are not read;
+//            others are neither read nor written
 
 struct Params {
     total: u32,
@@ -21,6 +23,10 @@ struct Params {
     key_batch: u32,
     key_head: u32,
     key_row: u32,
+    bias_batch: u32,
+    bias_head: u32,
+    bias_row: u32,
+    masked: u32,
     scale: f32,
     softcap: f32,
 }
@@ -28,16 +34,20 @@ struct Params {
 struct Visible {
     lo: u32,
     hi: u32,
-    even: u32,
+    first: u32,
+    end: u32,
 }
 
 const LOG2E: f32 = 1.4426950408889634;
+const HIDDEN: f32 = -1.5e38;
+const LIMIT: f32 = -1.4e38;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> visible: array<Visible>;
 @group(0) @binding(2) var<storage, read> query: array<f32>;
 @group(0) @binding(3) var<storage, read> key: array<elem>;
 @group(0) @binding(4) var<storage, read_write> scores: array<f32>;
+@group(0) @binding(5) var<storage, read> bias: array<f32>;
 
 // The builtin tanh is only as good as sinh / cosh: poor near 0, NaN far out. Coefficients: Cephes, tanhf.c.
 fn accurate_tanh(x: f32) -> f32 {
@@ -71,11 +81,15 @@ fn main(
     let head = flat_row / params.rows % params.heads;
     let batch = flat_row / params.rows / params.heads;
     let seen = visible[batch * params.rows + row];
-    if (slot < seen.lo || slot >= seen.hi) {
+    if (slot < seen.first || slot >= seen.end) {
         return;
     }
-    if (seen.even != 0u) {
-        scores[element] = 0.0;
+    var added = select(HIDDEN, 0.0, slot >= seen.lo && slot < seen.hi);
+    if (params.masked != 0u && added == 0.0) {
+        added = bias[batch * params.bias_batch + head * params.bias_head + row * params.bias_row + slot];
+    }
+    if (added < LIMIT) {
+        scores[element] = HIDDEN;
         return;
     }
     let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
@@ -84,5 +98,5 @@ fn main(
     for (var dim = 0u; dim < params.head_dim; dim++) {
         product += query[query_base + dim] * f32(key[key_base + dim]);
     }
-    scores[element] = log2_score(product);
+    scores[element] = log2_score(product) + added * LOG2E;
 }

@@ -1,19 +1,22 @@
 // online.wgsl: attention in one pass over the keys, with a running maximum and a running sum; scores never leave the tile.
 // prelude    elem: type of keys, values and output
-// bindings   0 params  1 visible [batch, rows] (lo, hi, even)  2 query [batch, heads, rows, head_dim] f32 by strides
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
 //            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
 //            5 state [tiles, ROWS, 2 + v_head_dim] f32: running maximum, running sum, sums of one dispatch for the next
 //            6 output [batch, heads, rows, v_head_dim] by strides
+//            7 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
+//            8 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  64 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
 // order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
 //            that the query heads that share keys share a tile
 // sections   a dispatch goes over the slots [first_slot, end_slot); several in a row cover many keys, because llvmpipe
 //            silently ends an invocation's loops after 65,535 rounds, counted over all of its loops together. The first
 //            (`resume` 0) starts fresh, the others take up the state, the last (`finish` not 0) writes the output
-// memory     9.6 KiB of workgroup memory; v_head_dim at most 256
-// numerics   f32 sums; scores in log2 units (scale, then softcap, then times log2 e); keys that a row does not see are
-//            not read; a row with `even` set scores 0 everywhere, so that all its keys weigh the same; one that sees
-//            no key gives 0
+// memory     9.3 KiB of workgroup memory; v_head_dim at most 256
+// numerics   f32 sums; scores in log2 units (scale, then softcap, then bias, then times log2 e); of the slots [first, end)
+//            that a row goes over, those outside of [lo, hi), and those that a mask hides, are HIDDEN and not read; a row
+//            that sees none gives 0, or the mean of all where `mean` is not 0: as long as all are hidden they weigh the
+//            same; a sink, and one of 0 where `zero_sink` is not 0, only count in the last division
 
 struct Params {
     tiles: u32,
@@ -38,6 +41,13 @@ struct Params {
     output_batch: u32,
     output_head: u32,
     output_row: u32,
+    bias_batch: u32,
+    bias_head: u32,
+    bias_row: u32,
+    masked: u32,
+    sinks: u32,
+    zero_sink: u32,
+    mean: u32,
     scale: f32,
     softcap: f32,
 }
@@ -45,7 +55,8 @@ struct Params {
 struct Visible {
     lo: u32,
     hi: u32,
-    even: u32,
+    first: u32,
+    end: u32,
 }
 
 const LANES = 64u;
@@ -53,7 +64,8 @@ const ROWS = 8u;
 const KEYS = 32u;
 const MAX_DIM = 256u;
 const LOG2E: f32 = 1.4426950408889634;
-const LOWEST: f32 = -3.0e38;
+const HIDDEN: f32 = -1.5e38;
+const LIMIT: f32 = -1.4e38;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> visible: array<Visible>;
@@ -62,6 +74,8 @@ const LOWEST: f32 = -3.0e38;
 @group(0) @binding(4) var<storage, read> value: array<elem>;
 @group(0) @binding(5) var<storage, read_write> state: array<f32>;
 @group(0) @binding(6) var<storage, read_write> output: array<elem>;
+@group(0) @binding(7) var<storage, read> bias: array<f32>;
+@group(0) @binding(8) var<storage, read> sink: array<f32>;
 
 var<workgroup> row_visible: array<Visible, ROWS>;
 var<workgroup> running_max: array<f32, ROWS>;
@@ -86,53 +100,61 @@ fn log2_score(product: f32) -> f32 {
     return accurate_tanh(product * (params.scale / params.softcap)) * (params.softcap * LOG2E);
 }
 
-// Slots of [start, start + KEYS) that a tile row sees, as [x, y); empty where y <= x.
-fn seen_slots(tile_row: u32, start: u32) -> vec2<u32> {
-    return vec2<u32>(max(start, row_visible[tile_row].lo), min(start + KEYS, row_visible[tile_row].hi));
+// Slots of [start, start + KEYS) that a tile row goes over, as [x, y); empty where y <= x.
+fn row_slots(tile_row: u32, start: u32) -> vec2<u32> {
+    return vec2<u32>(max(start, row_visible[tile_row].first), min(start + KEYS, row_visible[tile_row].end));
 }
 
 fn query_head(kv_head: u32, packed: u32) -> u32 {
     return kv_head * params.head_group + packed / params.rows;
 }
 
-// The scores of all pairs of a tile row and a key of [start, start + KEYS) that the row sees, into `weights`.
+// The scores of all pairs of a tile row and a slot of [start, start + KEYS) that it goes over, into `weights`.
 fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
     for (var pair = lane; pair < ROWS * KEYS; pair += LANES) {
         let tile_row = pair / KEYS;
         let slot = start + pair % KEYS;
         let seen = row_visible[tile_row];
-        if (slot < seen.lo || slot >= seen.hi) {
-            continue;
-        }
-        if (seen.even != 0u) {
-            weights[pair] = 0.0;
+        if (slot < seen.first || slot >= seen.end) {
             continue;
         }
         let packed = first + tile_row;
         let head = query_head(kv_head, packed);
         let row = packed % params.rows;
+        var added = select(HIDDEN, 0.0, slot >= seen.lo && slot < seen.hi);
+        if (params.masked != 0u && added == 0.0) {
+            added = bias[batch * params.bias_batch + head * params.bias_head + row * params.bias_row + slot];
+        }
+        if (added < LIMIT) {
+            weights[pair] = HIDDEN;
+            continue;
+        }
         let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
         let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row;
         var product = 0.0;
         for (var dim = 0u; dim < params.head_dim; dim++) {
             product += query[query_base + dim] * f32(key[key_base + dim]);
         }
-        weights[pair] = log2_score(product);
+        weights[pair] = log2_score(product) + added * LOG2E;
     }
 }
 
 // One row's step of the online softmax: the scores in `weights` become weights relative to the new running maximum.
 fn advance_row(tile_row: u32, start: u32) {
-    let seen = seen_slots(tile_row, start);
+    let slots = row_slots(tile_row, start);
     let base = tile_row * KEYS;
     let old_max = running_max[tile_row];
     var new_max = old_max;
-    for (var slot = seen.x; slot < seen.y; slot++) {
+    for (var slot = slots.x; slot < slots.y; slot++) {
         new_max = max(new_max, weights[base + slot - start]);
     }
     var sum = 0.0;
-    for (var slot = seen.x; slot < seen.y; slot++) {
-        let weight = exp2(weights[base + slot - start] - new_max);
+    for (var slot = slots.x; slot < slots.y; slot++) {
+        let score = weights[base + slot - start];
+        if (score < LIMIT && (params.mean == 0u || new_max >= LIMIT)) {
+            continue;
+        }
+        let weight = exp2(score - new_max);
         weights[base + slot - start] = weight;
         sum += weight;
     }
@@ -147,14 +169,40 @@ fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
     for (var element = lane; element < ROWS * params.v_head_dim; element += LANES) {
         let tile_row = element / params.v_head_dim;
         let dim = element % params.v_head_dim;
-        let seen = seen_slots(tile_row, start);
+        let slots = row_slots(tile_row, start);
         let value_base = batch * params.value_batch + kv_head * params.value_head + dim;
         var sum = 0.0;
-        for (var slot = seen.x; slot < seen.y; slot++) {
-            sum += weights[tile_row * KEYS + slot - start] * f32(value[value_base + slot * params.value_row]);
+        for (var slot = slots.x; slot < slots.y; slot++) {
+            let weight = weights[tile_row * KEYS + slot - start];
+            if (weight >= 0.0) {
+                sum += weight * f32(value[value_base + slot * params.value_row]);
+            }
         }
         sums[element] = sums[element] * rescale[tile_row] + sum;
     }
+}
+
+// What turns a tile row's sums into its output. The heaviest key weighs 1, so that a sum of 0 says that there was none.
+fn normaliser(tile_row: u32, head: u32) -> f32 {
+    if (running_sum[tile_row] == 0.0) {
+        return 0.0;
+    }
+    var sinks = array<f32, 2>(HIDDEN, HIDDEN);
+    if (params.sinks != 0u) {
+        sinks[0] = sink[head] * LOG2E;
+    }
+    if (params.zero_sink != 0u) {
+        sinks[1] = 0.0;
+    }
+    let top = max(running_max[tile_row], max(sinks[0], sinks[1]));
+    let factor = exp2(running_max[tile_row] - top);
+    var total = running_sum[tile_row] * factor;
+    for (var each = 0u; each < 2u; each++) {
+        if (sinks[each] >= LIMIT) {
+            total += exp2(sinks[each] - top);
+        }
+    }
+    return factor / total;
 }
 
 @compute @workgroup_size(64)
@@ -174,14 +222,14 @@ fn main(
     let first = tile % head_tiles * ROWS;
     let count = min(ROWS, packed_rows - first);
 
-    // Every invocation finds the keys that any row of the tile sees, so that the key loop is uniform control flow.
+    // Every invocation finds the slots that any row of the tile goes over, so that the key loop is uniform control flow.
     var tile_lo = params.end_slot;
     var tile_hi = params.first_slot;
     for (var tile_row = 0u; tile_row < count; tile_row++) {
         let seen = visible[batch * params.rows + (first + tile_row) % params.rows];
-        if (seen.lo < seen.hi) {
-            tile_lo = min(tile_lo, seen.lo);
-            tile_hi = max(tile_hi, seen.hi);
+        if (seen.first < seen.end) {
+            tile_lo = min(tile_lo, seen.first);
+            tile_hi = max(tile_hi, seen.end);
         }
     }
     tile_lo = max(tile_lo, params.first_slot);
@@ -190,12 +238,12 @@ fn main(
     let state_row = params.v_head_dim + 2u;
     let state_base = tile * ROWS * state_row;
     if (lane < ROWS) {
-        row_visible[lane] = Visible(0u, 0u, 0u);
+        row_visible[lane] = Visible(0u, 0u, 0u, 0u);
         if (lane < count) {
             let seen = visible[batch * params.rows + (first + lane) % params.rows];
-            row_visible[lane] = Visible(seen.lo, min(seen.hi, params.end_slot), seen.even);
+            row_visible[lane] = Visible(seen.lo, seen.hi, seen.first, min(seen.end, params.end_slot));
         }
-        running_max[lane] = LOWEST;
+        running_max[lane] = HIDDEN;
         running_sum[lane] = 0.0;
         if (params.resume != 0u) {
             running_max[lane] = state[state_base + lane * state_row];
@@ -239,11 +287,6 @@ fn main(
         let head = query_head(kv_head, packed);
         let row = packed % params.rows;
         let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
-        // The heaviest key weighs 1, so that a sum of 0 says that there was none.
-        var result = 0.0;
-        if (running_sum[tile_row] != 0.0) {
-            result = sums[element] / running_sum[tile_row];
-        }
-        output[output_base + element % params.v_head_dim] = elem(result);
+        output[output_base + element % params.v_head_dim] = elem(sums[element] * normaliser(tile_row, head));
     }
 }

@@ -1,7 +1,7 @@
 // rotary.wgsl: turns the leading dims of new queries or keys by their positions and stores them in consecutive slots.
 // prelude    elem: type of source and caches; stored: type of the slots (f32 for queries, elem for keys in present)
 // bindings   0 params  1 extents [batch] (first slot, rows stored)  2 positions [batch, positions_batch]
-//            3 cosine  4 sine [cache rows, rotary_dim / 2]  5 source [batch, heads, rows, dim] by strides
+//            3 cosine  4 sine [cache rows, rotary_dim / 2]  5 source [batch, heads, rows, dim] by strides, from source_first on
 //            6 slots [batch, heads, capacity, dim] by strides; slots outside of the extents are left as they were
 // workgroup  64 invocations, one an element of the source; grid ceil(total / 64), folded over x, y, z
 // numerics   f32: x cos - y sin and y cos + x sin, rounded once when stored; dims past rotary_dim are copied
@@ -14,6 +14,7 @@ struct Params {
     rotary_dim: u32,
     interleaved: u32,
     positions_batch: u32,
+    source_first: u32,
     source_batch: u32,
     source_head: u32,
     source_row: u32,
@@ -73,7 +74,7 @@ fn main(
     if (row >= extent.count) {
         return;
     }
-    let from_row = batch * params.source_batch + head * params.source_head + row * params.source_row;
+    let from_row = params.source_first + batch * params.source_batch + head * params.source_head + row * params.source_row;
     let to_row = batch * params.slot_batch + head * params.slot_head + (extent.first + row) * params.slot_row;
     if (dim < params.rotary_dim) {
         slots[to_row + dim] = stored(turned(from_row, dim, positions[batch * params.positions_batch + row]));

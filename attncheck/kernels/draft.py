@@ -17,6 +17,9 @@ from attncheck.problem import Layout, Problem, Tensor
 ELEMENTS = {"float32": "f32", "float16": "f16"}
 """ONNX dtype -> WGSL scalar."""
 
+INVOCATIONS = 64
+"""Workgroup size of the shaders that take an element an invocation."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,21 +32,26 @@ class Limits:
 
 @dataclass(frozen=True)
 class View:
-    """A tensor [batch, heads, rows, dim] in a buffer of the plan."""
+    """A tensor [batch, heads, rows, dim] in a buffer of the plan.
+
+    held   heads that the buffer has in all; first: the element at which this tensor's own begin
+    """
 
     buffer: str
     layout: Layout
     heads: int
     rows: int
     dim: int
+    held: int
+    first: int = 0
 
     def strides(self, role: str) -> dict[str, int]:
         """The uniforms that address it, in elements."""
         if self.layout == "bnsh":
             head, row = self.rows * self.dim, self.dim
         else:
-            head, row = self.dim, self.heads * self.dim
-        return {f"{role}_batch": self.heads * self.rows * self.dim, f"{role}_head": head, f"{role}_row": row}
+            head, row = self.dim, self.held * self.dim
+        return {f"{role}_batch": self.held * self.rows * self.dim, f"{role}_head": head, f"{role}_row": row}
 
 
 @dataclass
@@ -64,16 +72,19 @@ class Draft:
 
     def tensor(self, tensor: Tensor, heads: int, rows: int, dim: int, *, output: bool = False) -> View:
         """A graph input or output of the problem's dtype."""
-        nbytes = self.problem.batch * heads * rows * dim * itemsize(self.elem)
+        held = tensor.packed or heads
+        nbytes = self.problem.batch * held * rows * dim * itemsize(self.elem)
         source, target = (None, tensor.name) if output else (tensor.name, None)
         self.buffers[tensor.name] = Buffer(tensor.name, nbytes, input=source, output=target)
-        return View(tensor.name, tensor.layout, heads, rows, dim)
+        first = tensor.first * (rows * dim if tensor.layout == "bnsh" else dim)
+        return View(tensor.name, tensor.layout, heads, rows, dim, held, first)
 
-    def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int) -> View:
-        """A tensor that only kernels see."""
+    def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int, batch: int | None = None) -> View:
+        """A tensor that only kernels see, of the problem's batch or another."""
         name = own(role)
-        self.buffers[name] = Buffer(name, self.problem.batch * heads * rows * dim * itemsize(elem))
-        return View(name, "bnsh", heads, rows, dim)
+        members = self.problem.batch if batch is None else batch
+        self.buffers[name] = Buffer(name, members * heads * rows * dim * itemsize(elem))
+        return View(name, "bnsh", heads, rows, dim, heads)
 
     def constant(self, role: str, values: NDArray[np.int32]) -> str:
         """A small buffer of integers, filled by the plan."""

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attncheck.kernels.draft import ELEMENTS, Draft, Limits, View, itemsize, own
+from attncheck.kernels import bias, naive, online
+from attncheck.kernels.draft import ELEMENTS, INVOCATIONS, Draft, Limits, View, itemsize
 from attncheck.kernels.plan import Buffer, Plan
+from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem, Tensor
-
-INVOCATIONS = 64
-"""Workgroup size of the shaders that take an element an invocation."""
-
-OUTPUT_DIMS = 8
-"""DIMS of naive_output.wgsl."""
-
-ONLINE_INVOCATIONS, ONLINE_ROWS, ONLINE_KEYS = 64, 8, 32
-"""LANES, ROWS and KEYS of online.wgsl."""
-
-LOOP_ROUNDS = 60_000
-"""Most rounds of all loops of one invocation together: llvmpipe silently ends them after 65,535."""
 
 MAX_HEAD_DIM = 256
 MAX_KEYS = 1 << 18
 """Keys whose loops in the naive shaders stay below LOOP_ROUNDS."""
-
-SCORES_BYTES = 32 << 20
-"""Most bytes of scores that the naive kernel materialises at a time."""
 
 
 def plan(problem: Problem, kernel: str, limits: Limits, shaders: Path) -> Plan:
@@ -41,31 +28,18 @@ def plan(problem: Problem, kernel: str, limits: Limits, shaders: Path) -> Plan:
     query = _query(draft)
     key = _present(draft, "key", problem.key, problem.past_key, problem.present_key, problem.head_dim)
     value = _present(draft, "value", problem.value, problem.past_value, problem.present_value, problem.v_head_dim)
+    operands = naive.Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
     output = draft.tensor(problem.output, problem.heads, problem.rows, problem.v_head_dim, output=True)
-    attention = {"naive": _naive, "online": _online}[kernel]
-    attention(draft, visible, query, key, value, output)
+    {"naive": naive.attend, "online": online.attend}[kernel](draft, operands, output)
+    if problem.scores is not None:
+        naive.give_scores(draft, operands, problem.scores)
     return draft.finish(kernel)
-
-
-def visible_rows(problem: Problem) -> NDArray[np.int32]:
-    """int32 [batch, rows, 3]: every query row sees the slots [lo, hi); `even` not 0: it weighs them all the same.
-
-    Rows beyond q_len see nothing; a row without a key sees all keys evenly where the problem gives it their mean.
-    """
-    rows = np.zeros((problem.batch, problem.rows, 3), np.int32)
-    rows[..., :2] = np.maximum(problem.visible, 0)
-    empty = rows[..., 0] >= rows[..., 1]
-    rows[empty] = 0
-    if problem.empty_row == "mean":
-        every_key = [(0, kv_len, 1) for kv_len in problem.kv_len]
-        rows = np.where(empty[..., None], np.array(every_key, np.int32)[:, None], rows)
-    beyond = np.arange(problem.rows) >= np.array(problem.q_len)[:, None]
-    rows[beyond] = 0
-    return rows
 
 
 def refusal(problem: Problem, limits: Limits) -> str | None:
     """Why these kernels cannot compute the problem on such an adapter, or None."""
+    if problem.invalid:
+        return f"the operator forbids this graph: {problem.invalid}"
     if problem.dtype not in ELEMENTS:
         return f"dtype {problem.dtype}: the kernels compute {' and '.join(ELEMENTS)}"
     if problem.dtype == "float16" and not limits.f16:
@@ -85,7 +59,7 @@ def _query(draft: Draft) -> View:
     """The queries in f32, turned where the problem says so."""
     problem = draft.problem
     given = draft.tensor(problem.query, problem.heads, problem.rows, problem.head_dim)
-    if problem.rotary is None and draft.elem == "f32":
+    if problem.rotary is None and draft.elem == "f32" and given.held == given.heads:
         return given
     staged = draft.scratch("staged query", "f32", problem.heads, problem.rows, problem.head_dim)
     extents = draft.constant("query extents", np.array([(0, q_len) for q_len in problem.q_len], np.int32))
@@ -116,6 +90,7 @@ def _store(draft: Draft, extents: str, source: View, slots: View, stored: str, *
     total = draft.problem.batch * source.heads * source.rows * source.dim
     copying = {"total": total, "heads": source.heads, "rows": source.rows, "dim": source.dim}
     copying |= source.strides("source") | slots.strides("slot")
+    copying |= {"source_first": source.first}
     aliases = {"elem": draft.elem, "stored": stored}
     groups = -(-total // INVOCATIONS)
     rotary = draft.problem.rotary
@@ -135,84 +110,20 @@ def _store(draft: Draft, extents: str, source: View, slots: View, stored: str, *
     draft.dispatch("rotary", aliases, copying | turning, bindings, groups)
 
 
-def _naive(draft: Draft, visible: str, query: View, key: View, value: View, output: View) -> None:
-    """Scores of a block of query rows, their softmax, the weighted sum; block after block in one scratch buffer."""
-    problem = draft.problem
-    elem = {"elem": draft.elem}
-    span = max(1, int(visible_rows(problem)[..., 1].max(initial=0)))
-    flat_rows = problem.batch * problem.heads * problem.rows
-    block = max(1, min(flat_rows, min(SCORES_BYTES, draft.limits.binding_bytes) // (4 * span)))
-    scores = own("scores")
-    draft.buffers[scores] = Buffer(scores, 4 * block * span)
-
-    grouping = {"span": span, "heads": problem.heads, "rows": problem.rows}
-    dotting = grouping | {"head_group": problem.group, "head_dim": problem.head_dim}
-    dotting |= query.strides("query") | key.strides("key")
-    scaling = {"scale": problem.scale, "softcap": problem.softcap}
-    summing = grouping | {"head_group": problem.group, "v_head_dim": problem.v_head_dim}
-    summing |= value.strides("value") | output.strides("output")
-
-    for first_row in range(0, flat_rows, block):
-        rows = min(block, flat_rows - first_row)
-        place = {"first_row": first_row, "total": rows * span}
-        bindings = (visible, query.buffer, key.buffer, scores)
-        draft.dispatch("naive_scores", elem, dotting | scaling | place, bindings, -(-rows * span // INVOCATIONS))
-        place = {"first_row": first_row, "block": rows}
-        draft.dispatch("naive_softmax", {}, grouping | place, (visible, scores), rows)
-        bindings = (visible, scores, value.buffer, output.buffer)
-        workgroups = rows * -(-problem.v_head_dim // OUTPUT_DIMS)
-        draft.dispatch("naive_output", elem, summing | place, bindings, workgroups)
-
-
-def _online(draft: Draft, visible: str, query: View, key: View, value: View, output: View) -> None:
-    """Every tile of query rows goes once over the keys that it sees, in as many dispatches as the loops allow."""
-    problem = draft.problem
-    tiles = problem.batch * problem.kv_heads * -(-problem.group * problem.rows // ONLINE_ROWS)
-    params: dict[str, int | float] = {
-        "tiles": tiles,
-        "kv_heads": problem.kv_heads,
-        "head_group": problem.group,
-        "rows": problem.rows,
-        "head_dim": problem.head_dim,
-        "v_head_dim": problem.v_head_dim,
-        "scale": problem.scale,
-        "softcap": problem.softcap,
-    }
-    params |= query.strides("query") | key.strides("key") | value.strides("value") | output.strides("output")
-    sections = _key_sections(problem)
-    state = own("online state")
-    draft.buffers[state] = Buffer(state, 4 * tiles * ONLINE_ROWS * (2 + problem.v_head_dim))
-    bindings = (visible, query.buffer, key.buffer, value.buffer, state, output.buffer)
-    for first, end in sections:
-        resume, finish = int(first > sections[0][0]), int(end == sections[-1][1])
-        place = {"first_slot": first, "end_slot": end, "resume": resume, "finish": finish}
-        draft.dispatch("online", {"elem": draft.elem}, params | place, bindings, tiles)
-
-
-def _key_sections(problem: Problem) -> list[tuple[int, int]]:
-    """The visible slots, cut into sections [first, end) that one dispatch of online.wgsl covers within LOOP_ROUNDS."""
-    scoring = ONLINE_ROWS * ONLINE_KEYS // ONLINE_INVOCATIONS * (1 + problem.head_dim)
-    advancing = 2 * ONLINE_KEYS
-    adding = -(-ONLINE_ROWS * problem.v_head_dim // ONLINE_INVOCATIONS) * (1 + ONLINE_KEYS)
-    section = LOOP_ROUNDS // (1 + scoring + advancing + adding) * ONLINE_KEYS
-    rows = visible_rows(problem)
-    sees = rows[..., 0] < rows[..., 1]
-    lowest = int(rows[..., 0].min(where=sees, initial=problem.capacity))
-    highest = int(rows[..., 1].max(initial=0))
-    return [(first, min(first + section, highest)) for first in range(lowest, highest, section)] or [(0, 0)]
-
-
 def _largest_bindings(problem: Problem) -> dict[str, int]:
     """Bytes of the buffers that grow with the problem and cannot be split."""
     element = itemsize(ELEMENTS[problem.dtype])
     query_rows = problem.batch * problem.heads * problem.rows
     members = problem.batch * problem.kv_heads
     slots = members * problem.capacity
+    score_slots = problem.scores.slots if problem.scores else 0
     return {
         "the query in float32": 4 * query_rows * problem.head_dim,
         "the output": element * query_rows * problem.v_head_dim,
         "the present key": element * slots * problem.head_dim,
         "the present value": element * slots * problem.v_head_dim,
-        "the state between dispatches": 4 * (query_rows + ONLINE_ROWS * members) * (2 + problem.v_head_dim),
+        "the state between dispatches": 4 * (query_rows + online.ROWS * members) * (2 + problem.v_head_dim),
         "one row of scores": 4 * problem.capacity,
+        "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
+        "the score output": element * query_rows * score_slots,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-SHADERS = ("append", "rotary", "naive_scores", "naive_softmax", "naive_output", "online")
+SHADERS = ("append", "rotary", "mask", "naive_scores", "naive_softmax", "naive_output", "online", "score_output")
 """Every shader that a plan may name."""
 
 

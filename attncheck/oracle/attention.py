@@ -192,8 +192,8 @@ def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float
     scores = {"raw": block.raw, "capped": block.capped, "biased": block.biased}[stage]
     values, compute, storage = scores.values, scores.compute, scores.storage + np.abs(scores.values)
     if stage == "biased":
-        # What a finite bias pushes below the dtype's range is as good as hidden.
-        hidden = ~block.shown | (values < -dtype(problem.dtype).largest)
+        # What a finite bias pushes near the dtype's lowest number is as good as hidden.
+        hidden = ~block.shown | (values <= -dtype(problem.dtype).largest / 2.0)
         values = np.where(hidden, -np.inf, values)
         compute, storage = (np.where(hidden, 0.0, bound) for bound in (compute, storage))
     return values, compute, storage

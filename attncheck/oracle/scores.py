@@ -32,7 +32,7 @@ class Scores:
 
 
 def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
-    """Products scale * q.k of q [members, kv_heads, group, rows, head_dim] with k [members, kv_heads, keys, head_dim]."""
+    """Dot products times scale: q [members, kv_heads, group, rows, dim] with k [members, kv_heads, keys, dim]."""
     scale = abs(problem.scale)
     size_q, size_k = np.abs(q.values), np.abs(k.values)
     error = _dot(size_q, size_k)

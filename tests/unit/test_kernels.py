@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncheck.kernels import planner
+from attncheck.kernels import online
 from attncheck.kernels.draft import Limits
 from attncheck.scenario.model import Scenario
 from tests.device import KERNELS, Work, compute, differences, failing, has_f16, hello, work
@@ -185,7 +185,7 @@ def test_one_section_for_all_keys_would_be_cut_short_by_software_vulkan(monkeypa
     """What sections are for: where this passes no more, they can go."""
     if "llvmpipe" not in hello().device["adapter"]:
         pytest.skip("only llvmpipe ends loops")
-    monkeypatch.setattr(planner, "LOOP_ROUNDS", 1 << 30)
+    monkeypatch.setattr(online, "LOOP_ROUNDS", 1 << 30)
     given = work(scenario(q_len=(8,), past_len=(7_000,), heads=1, kv_heads=1, head_dim=128))
     assert failing(differences(given, "online"))
 

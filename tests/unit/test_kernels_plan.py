@@ -26,6 +26,7 @@ from attncheck.kernels.draft import Limits, fold
 from attncheck.kernels.plan import Plan
 from attncheck.kernels.policy import Policy
 from attncheck.kernels.sources import SHADERS, ShaderError
+from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem
 from tests.drawing import scenario
 
@@ -100,16 +101,16 @@ def test_rows_without_a_key_see_nothing_or_everything_evenly() -> None:
     _, problem = case_and_problem(q_len=(3,), past_len=(4,))
     visible = np.array([[[0, 5], [6, 6], [7, 2]]], np.int32)
     zero = replace(problem, visible=visible, empty_row="zero")
-    assert planner.visible_rows(zero).tolist() == [[[0, 5, 0], [0, 0, 0], [0, 0, 0]]]
+    assert visible_rows(zero).tolist() == [[[0, 5, 0, 5], [0, 0, 0, 0], [0, 0, 0, 0]]]
     mean = replace(problem, visible=visible, empty_row="mean")
-    assert planner.visible_rows(mean).tolist() == [[[0, 5, 0], [0, 7, 1], [0, 7, 1]]]
+    assert visible_rows(mean).tolist() == [[[0, 5, 0, 5], [0, 0, 0, 7], [0, 0, 0, 7]]]
 
 
 def test_rows_beyond_q_len_see_nothing() -> None:
     _, problem = case_and_problem(q_len=(1, 3))
     everything = np.full((2, 3, 2), (0, 3), np.int32)
-    rows = planner.visible_rows(replace(problem, visible=everything, empty_row="mean"))
-    assert rows[0].tolist() == [[0, 3, 0], [0, 0, 0], [0, 0, 0]]
+    rows = visible_rows(replace(problem, visible=everything, empty_row="mean"))
+    assert rows[0].tolist() == [[0, 3, 0, 3], [0, 0, 0, 0], [0, 0, 0, 0]]
 
 
 def test_naive_materialises_no_more_scores_than_a_binding_holds() -> None:
