@@ -22,7 +22,7 @@ from attncheck.problem import Arrays, Problem
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.tensors.dtypes import narrow
 from tests.drawing import scenario
-from tests.unit.test_wrong import BY_NAME, FEATURES
+from tests.unit.test_wrong import BY_NAME, EXTRAS, FEATURES, masked
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -55,7 +55,16 @@ def first_case(wrong: Wrong) -> Scenario:
     return next(it for it in (scenario(**axes) for axes in FEATURES.values()) if wrong.relevant(scene(it)[0]))
 
 
-@pytest.mark.parametrize("wrong", CATALOGUE, ids=lambda wrong: wrong.name)
+@pytest.mark.parametrize("wrong", EXTRAS, ids=lambda wrong: wrong.name)
+def test_the_numbers_of_a_wrong_kernel_of_masks_and_sinks_are_named(wrong: Wrong) -> None:
+    problem, inputs = masked()
+    answers = attention.answer(problem, inputs)
+    said = diagnose(problem, inputs, answers, wrong.outputs(problem, inputs), "f32")
+    assert said.startswith("equals the result with ")
+    assert wrong.words in said
+
+
+@pytest.mark.parametrize("wrong", [it for it in CATALOGUE if it not in EXTRAS], ids=lambda wrong: wrong.name)
 def test_the_numbers_of_every_wrong_kernel_are_named(wrong: Wrong) -> None:
     said = said_of(first_case(wrong), wrong)
     assert said.startswith("equals the result with ")

@@ -12,17 +12,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from attncheck.compare.judge import errors
 from attncheck.graph import read, write
 from attncheck.oracle import attention
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
 from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.extras import EXTRAS as _EXTRAS
 from attncheck.oracle.wrong.recipe import Recipe, compute
-from attncheck.problem import Arrays, Problem
+from attncheck.problem import Arrays, Mask, Problem, Scores, ScoreStage
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
 
 Float = NDArray[np.float64]
 
+EXTRAS = [wrong for wrong in CATALOGUE if wrong.name in {extra.name for extra in _EXTRAS}]
 BY_NAME = {wrong.name: wrong for wrong in CATALOGUE}
 
 FEATURES: dict[str, dict[str, Any]] = {
@@ -53,8 +56,8 @@ def built(it: Scenario) -> tuple[Problem, Arrays]:
 def apart(problem: Problem, inputs: Arrays, outputs: dict[str, Float]) -> float:
     """The largest difference from the oracle, infinite for a NaN."""
     answers = attention.answer(problem, inputs)
-    found = [np.abs(outputs[each.output] - each.values)[each.stated] for each in answers]
-    return max(float(np.nan_to_num(difference, nan=np.inf).max()) for difference in found)
+    found = [errors(outputs[each.output], each.values)[0][each.stated] for each in answers]
+    return max(float(difference.max()) for difference in found)
 
 
 def same(problem: Problem, inputs: Arrays, outputs: dict[str, Float], right: Problem) -> None:
@@ -99,7 +102,50 @@ def test_a_wrong_kernel_that_is_not_relevant_could_not_be_told(it: Scenario) -> 
             assert apart(problem, inputs, wrong.outputs(problem, inputs)) < 1e-9, wrong.name
 
 
-@pytest.mark.parametrize("wrong", CATALOGUE, ids=lambda wrong: wrong.name)
+def masked(stage: ScoreStage = "biased") -> tuple[Problem, Arrays]:
+    """A ragged problem with a bias, a boolean mask, sinks and a score output, as another operator may give it."""
+    problem, inputs = built(scenario(q_len=(5, 5), past_len=(6, 2), softcap=2.0))
+    random = np.random.default_rng(11)
+    bias = random.normal(size=(2, 4, 5, 11)).astype(np.float32)
+    bias[1, 2, 3, :] = -np.inf
+    kept = random.random((5, 11)) > 0.3
+    masks = (Mask("bias", "additive", bias.shape, 11), Mask("kept", "boolean", kept.shape, 11))
+    sink = random.normal(size=4).astype(np.float32)
+    more = replace(problem, masks=masks, sink="sink", scores=Scores("scores", stage, 11))
+    return more, {**inputs, "bias": bias, "kept": kept, "sink": sink}
+
+
+@pytest.mark.parametrize("stage", ["raw", "capped", "biased", "weights"])
+def test_a_recipe_follows_masks_sinks_and_score_outputs(stage: ScoreStage) -> None:
+    problem, inputs = masked(stage)
+    for asked in (problem, replace(problem, sink=None, smooth=True), replace(problem, sink=None, empty_row="mean")):
+        same(asked, inputs, compute(Recipe(asked, inputs)), asked)
+
+
+@pytest.mark.parametrize("wrong", EXTRAS, ids=lambda wrong: wrong.name)
+def test_a_wrong_kernel_of_masks_and_sinks_shows(wrong: Wrong) -> None:
+    problem, inputs = masked()
+    assert wrong.relevant(problem)
+    assert apart(problem, inputs, wrong.outputs(problem, inputs)) > 1e-3
+    assert not wrong.relevant(built(scenario())[0])
+
+
+def test_a_sink_counted_twice_is_one_larger_by_the_logarithm_of_2() -> None:
+    problem, inputs = masked()
+    doubled = {**inputs, "sink": inputs["sink"].astype(np.float64) + math.log(2.0)}
+    got = BY_NAME["sink-twice"].outputs(problem, inputs)[problem.output.name]
+    (expected, *_) = attention.answer(problem, doubled)
+    np.testing.assert_allclose(got, expected.values, rtol=0, atol=1e-12)
+
+
+def test_an_ignored_mask_and_sink_are_the_right_result_without_them() -> None:
+    problem, inputs = masked()
+    problem = replace(problem, scores=None)
+    same(problem, inputs, BY_NAME["mask-ignored"].outputs(problem, inputs), replace(problem, masks=()))
+    same(problem, inputs, BY_NAME["sink-ignored"].outputs(problem, inputs), replace(problem, sink=None))
+
+
+@pytest.mark.parametrize("wrong", [it for it in CATALOGUE if it not in EXTRAS], ids=lambda wrong: wrong.name)
 def test_every_wrong_kernel_is_relevant_to_some_usual_case_and_shows_there(wrong: Wrong) -> None:
     shown = []
     for name, axes in FEATURES.items():

@@ -68,7 +68,9 @@ def short(loaded: int, scored: int, kept: bool) -> Wrong:
 def _beyond(loaded: int) -> Callable[[Problem], bool]:
     def relevant(problem: Problem) -> bool:
         rows = mask.stated(problem)
-        return bool((problem.visible[..., 1][rows] > np.maximum(loaded, problem.visible[..., 0][rows])).any())
+        return mask.plain(problem) and bool(
+            (problem.visible[..., 1][rows] > np.maximum(loaded, problem.visible[..., 0][rows])).any()
+        )
 
     return relevant
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.extras import EXTRAS
 from attncheck.oracle.wrong.heads import HEADS
 from attncheck.oracle.wrong.lengths import LENGTHS
 from attncheck.oracle.wrong.masks import MASKS
@@ -15,15 +16,16 @@ from attncheck.oracle.wrong.scores import SCORES
 from attncheck.problem import Problem
 
 OFTEN_TWO = {
-    "causal-ignored", "causal-top-left", "kv-heads-tiled", "length-of-entry-0", "longest-length", "rotary-from-zero",
-    "rotary-half-for-interleaved", "rotary-ignored", "scale-default", "scale-missing", "softcap-ignored",
-    "unread-times-zero", "value-upper-half-zero", "window-ignored", "window-one-long", "window-one-short",
+    "causal-ignored", "causal-top-left", "kv-heads-tiled", "length-of-entry-0", "longest-length", "mask-ignored",
+    "rotary-from-zero", "rotary-half-for-interleaved", "rotary-ignored", "scale-default", "scale-missing",
+    "sink-ignored", "softcap-ignored", "unread-times-zero", "value-upper-half-zero", "window-ignored",
+    "window-one-long", "window-one-short",
 }  # fmt: skip
 """Features that a dispatch path leaves out beside another fault."""
 
 CATALOGUE: tuple[Wrong, ...] = tuple(
     replace(wrong, pairs=wrong.name in OFTEN_TWO or wrong in BLOCKS)
-    for wrong in (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS)
+    for wrong in (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS, *EXTRAS)
 )
 
 

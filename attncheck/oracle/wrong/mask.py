@@ -90,6 +90,11 @@ def widths(problem: Problem) -> Int:
     return (problem.visible[..., 1] - problem.visible[..., 0]).astype(np.int64)[stated(problem)]
 
 
+def plain(problem: Problem) -> bool:
+    """Whether intervals alone say what a row weighs: no mask that may hide the difference, no sink beside the keys."""
+    return not problem.masks and problem.sink is None and not problem.smooth
+
+
 def several_keys(problem: Problem) -> bool:
     """Whether some query row sees two keys: with one its weight is 1 whatever the score."""
     return bool((widths(problem) >= 2).any())

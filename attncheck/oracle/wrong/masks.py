@@ -27,13 +27,18 @@ def _seeing(name: str, words: str, other: Other) -> Wrong:
 
     def relevant(problem: Problem) -> bool:
         found = intervals(problem)
-        return found is not None and mask.changed(problem, found)
+        return found is not None and not _hidden_by_masks(problem) and mask.changed(problem, found)
 
     def change(recipe: Recipe) -> Recipe:
         found = intervals(recipe.problem)
         return recipe if found is None else replace(recipe, problem=replace(recipe.problem, visible=found))
 
     return Wrong(name, words, relevant, change)
+
+
+def _hidden_by_masks(problem: Problem) -> bool:
+    """A boolean mask may hide what an interval shows too much of."""
+    return any(each.kind == "boolean" for each in problem.masks)
 
 
 def _no_triangle(problem: Problem, how: Mask) -> Intervals | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,13 +221,22 @@ def _tile(recipe: Recipe, score: Float, sinks: Float, members: slice, rows: slic
     shown = ((interval[..., :1] <= slots) & (slots < interval[..., 1:]))[:, None, None]
     if problem.masks:
         masks = cover(overlays(problem, recipe.inputs), members, rows, low, low + len(slots))
-        score, shown = score + masks.adds, shown & masks.shows
+        score, shown = score + _by_head(recipe, masks.adds), shown & _by_head(recipe, masks.shows)
     hidden = np.where(shown & (score > -dtype(problem.dtype).largest / 2.0), score, -np.inf)
     if _mean_of_all(problem):
         empty = ~shown.any(axis=-1, keepdims=True)
         holds = (slots < np.asarray(problem.kv_len)[members, None])[:, None, None, None]
         score, shown = np.where(empty, 0.0, score), shown | (empty & holds)
     return Tile(score, shown, sinks, slots, members, rows), hidden
+
+
+def _by_head(recipe: Recipe, over: NDArray[Any]) -> NDArray[Any]:
+    """What masks do, [members, kv_heads, group, rows, slots] or 1 each, with its heads as the scores have them."""
+    if recipe.kv_head is None or over.shape[1:3] == (1, 1):
+        return over
+    heads = (recipe.problem.kv_heads, recipe.problem.group)
+    whole = np.broadcast_to(over, (over.shape[0], *heads, *over.shape[3:]))
+    return whole.reshape(over.shape[0], -1, 1, *over.shape[3:])
 
 
 def _sinks(recipe: Recipe) -> Float:

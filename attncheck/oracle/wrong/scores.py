@@ -58,7 +58,9 @@ def _cap_shows(problem: Problem) -> bool:
     weight = math.exp(-2.0 * problem.softcap)
     kv_len = np.asarray(problem.kv_len)[:, None]
     hides = (mask.stated(problem) & (problem.visible[..., 1] - problem.visible[..., 0] < kv_len)).any()
-    return problem.softcap > 0.0 and bool(hides) and weight > 512.0 * dtype(problem.dtype).roundoff
+    return (
+        problem.softcap > 0.0 and mask.plain(problem) and bool(hides) and weight > 512.0 * dtype(problem.dtype).roundoff
+    )
 
 
 def _weighing(weights: Callable[[Tile], Float]) -> Callable[[Recipe], Recipe]:
@@ -96,6 +98,8 @@ def _moves(block: int) -> Callable[[Problem], bool]:
     """Whether the maximum nearly surely lies beyond a row's first block, in some row of some head."""
 
     def relevant(problem: Problem) -> bool:
+        if not mask.plain(problem):
+            return False
         rows = mask.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
         low, high = problem.visible[..., 0][rows], problem.visible[..., 1][rows]
         first = np.minimum((low // block + 1) * block, high) - low
@@ -126,7 +130,12 @@ SCORES = (
         lambda problem: problem.scale * problem.softcap,
     ),
     Wrong("softcap-after-mask", "softcap after the mask (hidden keys at -softcap)", _cap_shows, _cap_after_mask),
-    Wrong("not-normalised", "weights not divided by their sum", mask.several_keys, _weighing(_unnormalised)),
+    Wrong(
+        "not-normalised",
+        "weights not divided by their sum",
+        lambda problem: mask.several_keys(problem) and mask.plain(problem),
+        _weighing(_unnormalised),
+    ),
     *_running("maximum-not-rescaled", "the running maximum not rescaled", sums=True, totals=True),
     *_running("sums-not-rescaled", "the running sums of V not rescaled", sums=True, totals=False),
     *_running("total-not-rescaled", "the running denominator not rescaled", sums=False, totals=True),
