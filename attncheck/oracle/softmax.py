@@ -36,6 +36,9 @@ Bool = NDArray[np.bool_]
 WEIGHTLESS = 2.0**-25
 """A share of a sum at or below this is lost when it is added in float32, and its own rounding with it."""
 
+FLUSHED = 2.0**-126 / 2.0**-24
+"""A weight below the smallest normal float32 may become 0: the most that is lost, over float32's u."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -44,6 +47,7 @@ class Weights:
     values   the weights
     error    the score's error / u, rounding of the exponential's argument included; stored: its storage rounding
     moved    sqrt(sum p error^2), carried: sqrt(sum p stored^2): [..., 1]; keys: how many move a sum: [..., 1]
+    sunk     whether a sink may leave so little to the keys that their weights are lost
     """
 
     values: Float
@@ -52,6 +56,7 @@ class Weights:
     moved: Float
     carried: Float
     keys: Float
+    sunk: bool
 
     def bounds(self) -> tuple[Float, Float]:
         """The compute and storage of an Answer that holds the weights themselves."""
@@ -90,7 +95,7 @@ def weigh(scores: Scores, shown: Bool, sinks: Float) -> Weights:
     keys: Float = np.count_nonzero(weight > WEIGHTLESS, axis=-1, keepdims=True).astype(np.float64)
     keys += np.count_nonzero(sink > WEIGHTLESS, axis=-1, keepdims=True)
     moved = np.sqrt(_mean_square(weight, error) + _mean_square(sink, sink_below))
-    return Weights(weight, error, stored, moved, np.sqrt(_mean_square(weight, stored)), keys)
+    return Weights(weight, error, stored, moved, np.sqrt(_mean_square(weight, stored)), keys, sinks.shape[-1] > 0)
 
 
 def attend(weights: Weights, shown: Bool, v: Float) -> Attended:
@@ -101,6 +106,8 @@ def attend(weights: Weights, shown: Bool, v: Float) -> Attended:
     spread = np.sqrt(np.maximum(_sum(weight, finite * finite) - values * values, 0.0))
     compute = spread * weights.moved
     compute += 2.0 * _sum(weight, np.abs(finite)) + np.abs(values) * np.sqrt(weights.keys)
+    if weights.sunk:
+        compute += FLUSHED * _sum(np.broadcast_to(shown, weight.shape).astype(np.float64), np.abs(finite))
     if not np.isfinite(v).all():
         values += _nonfinite(shown, v, weight.shape)
     return Attended(values, compute, np.abs(values) + spread * weights.carried)
