@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attncheck.problem import Mask, Problem, ScoreStage, Scores, split_heads
+from attncheck.problem import Mask, Problem, Scores, ScoreStage, split_heads
 from attncheck.tensors.dtypes import narrow
 from tests.device import Work
 

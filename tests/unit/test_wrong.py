@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from attncheck.compare.judge import errors
 from attncheck.graph import read, write
 from attncheck.oracle import attention
+from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.extras import EXTRAS as _EXTRAS
@@ -26,6 +27,7 @@ from tests.drawing import scenario, scenarios
 Float = NDArray[np.float64]
 
 EXTRAS = [wrong for wrong in CATALOGUE if wrong.name in {extra.name for extra in _EXTRAS}]
+FEATURED = {extra.name for extra in (*_EXTRAS, *BIASES)}
 BY_NAME = {wrong.name: wrong for wrong in CATALOGUE}
 
 FEATURES: dict[str, dict[str, Any]] = {
@@ -145,7 +147,7 @@ def test_an_ignored_mask_and_sink_are_the_right_result_without_them() -> None:
     same(problem, inputs, BY_NAME["sink-ignored"].outputs(problem, inputs), replace(problem, sink=None))
 
 
-@pytest.mark.parametrize("wrong", [it for it in CATALOGUE if it not in EXTRAS], ids=lambda wrong: wrong.name)
+@pytest.mark.parametrize("wrong", [it for it in CATALOGUE if it.name not in FEATURED], ids=lambda wrong: wrong.name)
 def test_every_wrong_kernel_is_relevant_to_some_usual_case_and_shows_there(wrong: Wrong) -> None:
     shown = []
     for name, axes in FEATURES.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.extras import EXTRAS
@@ -23,9 +24,12 @@ OFTEN_TWO = {
 }  # fmt: skip
 """Features that a dispatch path leaves out beside another fault."""
 
+_GROUPS = (
+    tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES,
+)  # fmt: skip
+
 CATALOGUE: tuple[Wrong, ...] = tuple(
-    replace(wrong, pairs=wrong.name in OFTEN_TWO or wrong in BLOCKS)
-    for wrong in (*reversed(HEADS), *SCORES, *MASKS, *BLOCKS, *LENGTHS, *POSITIONS, *PRESENTS, *EXTRAS)
+    replace(wrong, pairs=wrong.name in OFTEN_TWO or wrong in BLOCKS) for group in _GROUPS for wrong in group
 )
 
 

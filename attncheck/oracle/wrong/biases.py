@@ -1,0 +1,94 @@
+"""Wrong kernels that take a mask for something simpler, cap what it adds, or unpack packed roles in another order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.oracle.wrong import mask as intervals
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
+from attncheck.problem import Mask, Problem
+
+
+def _changed(recipe: Recipe, masks: list[tuple[Mask, NDArray[Any]]]) -> Recipe:
+    """The recipe with other masks in place of its own."""
+    inputs = {**recipe.inputs, **{mask.name: array for mask, array in masks}}
+    return replace(recipe, problem=replace(recipe.problem, masks=tuple(mask for mask, _ in masks)), inputs=inputs)
+
+
+def _counted(recipe: Recipe) -> Recipe:
+    """As many keys as a mask lets take part, but the first ones."""
+    masks = []
+    for mask in recipe.problem.masks:
+        array = recipe.inputs[mask.name].reshape(mask.shape)
+        if _has_rows(mask):
+            array = np.arange(mask.shape[-1]) < np.count_nonzero(array, axis=-1, keepdims=True)
+        masks.append((mask, array))
+    return _changed(recipe, masks)
+
+
+def _has_rows(mask: Mask) -> bool:
+    """Whether a boolean mask differs from row to row, as padding of keys does not."""
+    return mask.kind == "boolean" and len(mask.shape) >= 2 and mask.shape[-2] > 1 and mask.shape[-1] > 2
+
+
+def _extended(recipe: Recipe) -> Recipe:
+    """Keys behind a mask's end take part, with nothing added."""
+    problem = recipe.problem
+    slots = max(problem.kv_len)
+    masks = []
+    for mask in problem.masks:
+        array = recipe.inputs[mask.name].reshape(mask.shape)
+        array = np.broadcast_to(array, (*mask.shape[:-1], mask.slots)) if mask.shape[-1] == 1 else array
+        beyond = np.zeros((*array.shape[:-1], max(0, slots - mask.slots)), array.dtype)
+        whole = np.concatenate([array, beyond if mask.kind == "additive" else beyond == 0], axis=-1)
+        masks.append((replace(mask, shape=whole.shape, slots=whole.shape[-1]), whole))
+    return _changed(recipe, masks)
+
+
+def _ends_early(problem: Problem) -> bool:
+    if not problem.masks:
+        return False
+    end = min(mask.slots for mask in problem.masks)
+    rows = intervals.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
+    return bool((rows & (problem.visible[..., 1] > end)).any())
+
+
+def _cap_after_bias(recipe: Recipe) -> Recipe:
+    softcap = recipe.problem.softcap
+
+    def weights(tile: Tile) -> Float:
+        return softmax(replace(tile, score=softcap * np.tanh(tile.score / softcap)))
+
+    return replace(recipe, problem=replace(recipe.problem, softcap=0.0), weights=weights)
+
+
+def _caps_a_bias(problem: Problem) -> bool:
+    biased = any(mask.kind == "additive" and mask.shape[-1] > 1 for mask in problem.masks)
+    return problem.softcap > 0.0 and biased and intervals.several_keys(problem)
+
+
+def _key_for_value(recipe: Recipe) -> Recipe:
+    problem = recipe.problem
+    return replace(recipe, problem=replace(problem, key=problem.value, value=problem.key))
+
+
+def _packs_key_and_value(problem: Problem) -> bool:
+    return problem.key.packed > 0 and problem.key.name == problem.value.name and problem.key != problem.value
+
+
+BIASES = (
+    Wrong(
+        "mask-to-length",
+        "a boolean mask with holes taken for a length (the number of its keys)",
+        lambda problem: any(_has_rows(mask) for mask in problem.masks),
+        _counted,
+    ),
+    Wrong("mask-end-ignored", "keys behind the end of a shorter mask visible", _ends_early, _extended),
+    Wrong("softcap-after-bias", "softcap after the bias", _caps_a_bias, _cap_after_bias),
+    Wrong("packed-key-for-value", "key and value swapped where they are packed", _packs_key_and_value, _key_for_value),
+)
