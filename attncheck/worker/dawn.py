@@ -14,10 +14,15 @@ except ImportError as error:
 wgpudawn.install_as_wgpu()  # before webgpu.py imports wgpu
 
 import webgpu  # noqa: E402
+from wgpudawn.backends.dawn import extras  # noqa: E402
+
+TOGGLES = ("vulkan_enable_f16_on_nvidia",)
+"""Dawn withholds f16 on NVIDIA's Vulkan driver for corners of its conformance suite; here every result is judged."""
 
 
 def start(options: Dict[str, Any]) -> webgpu.Runtime:
     """As webgpu.start."""
+    extras.set_instance_extras(backends=["Primary"], enable_toggles=TOGGLES)
     runtime = webgpu.start(options)
     runtime.hello["versions"] = {"wgpudawn": wgpudawn.__version__, "numpy": runtime.hello["versions"]["numpy"]}
     return runtime
