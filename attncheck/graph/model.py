@@ -18,36 +18,56 @@ OPSET = 7
 """The lowest IR and ai.onnx opset that ONNX Runtime promises to load; com.microsoft attention needs nothing newer."""
 
 MICROSOFT = "com.microsoft"
+IR_OF_OPSET = {23: 11, 24: 12, 25: 13}
+"""The IR version that came with each ai.onnx opset: the lowest that a runtime which knows the opset must load."""
 
 
 def single_node_model(
     op: str,
     inputs: Sequence[tuple[str, NDArray[np.generic] | None]],
-    outputs: Sequence[Output],
+    outputs: Sequence[Output | None],
     attributes: Mapping[str, Any],
+    opset: int = 0,
 ) -> bytes:
-    """A serialised model of one com.microsoft node. An input without an array is left out, as ONNX writes it: "".
+    """A serialised model of one node, of com.microsoft or with `opset` of ai.onnx.
 
+    An input without an array, and an output that is None, is left out, as ONNX writes it: "".
     Raises onnx.checker.ValidationError when the model would not be valid ONNX.
     """
-    names = [name if array is not None else "" for name, array in inputs]
-    while names and not names[-1]:
-        names.pop()
-    node = helper.make_node(op, names, [output.name for output in outputs], name=op, domain=MICROSOFT, **attributes)
+    node = helper.make_node(
+        op,
+        _without_tail([name if array is not None else "" for name, array in inputs]),
+        _without_tail([output.name if output is not None else "" for output in outputs]),
+        name=op,
+        domain="" if opset else MICROSOFT,
+        **attributes,
+    )
     graph = helper.make_graph(
         [node],
         "attncheck",
         [_value(name, array.dtype, array.shape) for name, array in inputs if array is not None],
-        [_value(output.name, dtypes.dtype(output.dtype).storage, output.shape) for output in outputs],
+        [_value(it.name, dtypes.dtype(it.dtype).storage, it.shape) for it in outputs if it is not None],
     )
     model = helper.make_model(
         graph,
         producer_name="attncheck",
-        ir_version=IR_VERSION,
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)],
+        ir_version=IR_OF_OPSET[opset] if opset else IR_VERSION,
+        opset_imports=_imports(opset),
     )
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _imports(opset: int) -> list[onnx.OperatorSetIdProto]:
+    if opset:
+        return [helper.make_opsetid("", opset)]
+    return [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
+
+
+def _without_tail(names: list[str]) -> list[str]:
+    while names and not names[-1]:
+        names.pop()
+    return names
 
 
 def _value(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:

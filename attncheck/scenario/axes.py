@@ -1,84 +1,29 @@
-"""The axes and keys of the scenario language: the one definition of each.
+"""The axes of the scenario language: the one definition of each.
 
-The pydantic models, the JSON Schema, the docs, `--case` and `--set` are all derived from these tables.
+The pydantic models, the JSON Schema, the docs, `--case`, `--set` and the rule that an operator must have the axis are
+all derived from this table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import get_args
 
-from attncheck.scenario.diagnostics import listed
-from attncheck.scenario.model import DataKind, DType, Kernel, Op, RotaryStyle
+from attncheck.scenario.model import DataKind, DType, Holes, Kernel, Layout, Op, Past, Positions, RotaryStyle, Stage
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
 
-INT32 = 2**31 - 1
 BATCH_LIMIT = 65_536
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """Names of scenarios and tags: no character that a shell, a glob or a case id treats specially."""
-
-
-@dataclass(frozen=True)
-class Integer:
-    """An integer within bounds, or one word in its place."""
-
-    minimum: int
-    maximum: int = INT32
-    word: str | None = None
-
-    @property
-    def allowed(self) -> str:
-        """What may stand here, as messages and docs say it."""
-        upper = f" to {self.maximum:,}" if self.maximum != INT32 else " up"
-        return f"an integer from {self.minimum}{upper}" + (f", or `{self.word}`" if self.word else "")
-
-
-@dataclass(frozen=True)
-class Positive:
-    """A finite number above 0, or one word in its place."""
-
-    word: str | None = None
-
-    @property
-    def allowed(self) -> str:
-        """What may stand here, as messages and docs say it."""
-        return "a number above 0" + (f", or `{self.word}`" if self.word else "")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of a closed list of words."""
-
-    words: tuple[str, ...]
-
-    @property
-    def allowed(self) -> str:
-        """What may stand here, as messages and docs say it."""
-        return listed(self.words)
-
-
-@dataclass(frozen=True)
-class Boolean:
-    """true or false."""
-
-    @property
-    def allowed(self) -> str:
-        """What may stand here, as messages and docs say it."""
-        return "`true` or `false`"
-
-
-@dataclass(frozen=True)
-class PerBatch:
-    """An integer for every batch entry, or a list with one for each."""
-
-    minimum: int
-
-    @property
-    def allowed(self) -> str:
-        """What may stand here, as messages and docs say it."""
-        return f"an integer from {self.minimum} up, or a list of them, one a batch entry"
-
-
-Values = Integer | Positive | Choice | Boolean | PerBatch
+SHIFT = 3
+"""How far `positions: shifted` lies behind the implicit positions."""
+BIASES = tuple(
+    "x".join(axes) for rank in (2, 3, 4) for axes in product(*((letter, "1") for letter in "BNST"[-rank:]))
+)
+"""Every shape over the scores [batch, heads, queries, keys] that broadcasts from the right, of rank 2 to 4."""
+KEY_MASKS = ("BxT", "BxSxT")
+"""The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +32,7 @@ class Axis:
 
     default       the value when left out; None where it follows from other axes or from outside
     otherwise     the default in words, where `default` is None
+    ops           the operators that have it; empty: all. On the others it stays at its default
     """
 
     name: str
@@ -95,6 +41,7 @@ class Axis:
     unit: str = ""
     default: int | float | bool | str | None = None
     otherwise: str = ""
+    ops: tuple[Op, ...] = ()
 
     @property
     def default_text(self) -> str:
@@ -104,23 +51,14 @@ class Axis:
         return f"`{str(self.default).lower() if isinstance(self.default, bool) else self.default}`"
 
 
-@dataclass(frozen=True)
-class Key:
-    """A key of the language that is not an axis."""
-
-    name: str
-    allowed: str
-    meaning: str
-
-
 AXES: dict[str, Axis] = {
     axis.name: axis
     for axis in (
         Axis(
             "op",
             Choice(get_args(Op)),
-            "the operator: `com.microsoft.GroupQueryAttention` or "
-            "`com.microsoft.MultiHeadAttention` with the KV heads repeated",
+            "the operator: `com.microsoft.GroupQueryAttention`, "
+            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, or `ai.onnx.Attention`",
             default="gqa",
         ),
         Axis(
@@ -138,13 +76,32 @@ AXES: dict[str, Axis] = {
         Axis(
             "capacity",
             Integer(1, word="exact"),
-            "length of the KV buffers, at least past_len + q_len; `exact`: no longer than needed; gqa only",
+            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On attention: K and V are "
+            "a cache that the caller keeps, and nonpad_kv_seqlen says the lengths",
             "tokens",
             default="exact",
+            ops=("gqa", "attention"),
+        ),
+        Axis(
+            "kv_len",
+            PerBatch(0, word="auto"),
+            "keys of each batch entry, in place of past_len + q_len: cross attention, or with `capacity` a cache that "
+            "holds fewer keys than there are queries; `auto`: past_len + q_len",
+            "tokens",
+            default="auto",
+            ops=("mha", "attention"),
         ),
         Axis("heads", Integer(1), "query heads", "heads", default=4),
         Axis("kv_heads", Integer(1), "key/value heads; divides `heads`", "heads", otherwise="`heads`"),
-        Axis("head_dim", Integer(1), "width of a head, of values too", "elements", default=16),
+        Axis("head_dim", Integer(1), "width of a head", "elements", default=16),
+        Axis(
+            "v_head_dim",
+            Integer(1),
+            "width of a head of values and of the output",
+            "elements",
+            otherwise="`head_dim`",
+            ops=("mha", "attention"),
+        ),
         Axis(
             "scale",
             Positive("default"),
@@ -154,19 +111,93 @@ AXES: dict[str, Axis] = {
         Axis(
             "softcap",
             Positive("none"),
-            "score becomes softcap · tanh(score / softcap), before the softmax; gqa only",
+            "score becomes softcap · tanh(score / softcap), before the softmax",
+            default="none",
+            ops=("gqa", "attention"),
+        ),
+        Axis(
+            "window",
+            Integer(1, word="none"),
+            "keys a query sees up to its own, that included",
+            "tokens",
+            default="none",
+            ops=("gqa", "attention"),
+        ),
+        Axis(
+            "window_right",
+            Integer(0, word="none"),
+            "keys behind its own that a query sees where it is not causal",
+            "tokens",
+            default="none",
+            ops=("attention",),
+        ),
+        Axis("causal", Boolean(), "a query sees no later key", default=True),
+        Axis(
+            "bias",
+            Broadcast(BIASES),
+            "an additive array over the scores, of this shape (B batch, N heads, S queries, T keys)",
             default="none",
         ),
         Axis(
-            "window", Integer(1, word="none"), "keys a query sees, itself included; gqa only", "tokens", default="none"
+            "mask",
+            Broadcast((*BIASES, *KEY_MASKS)),
+            "a mask that says which keys take part, of this shape: boolean on attention; on mha the "
+            "key_padding_mask, `BxT` or `BxSxT`",
+            default="none",
+            ops=("mha", "attention"),
         ),
-        Axis("causal", Boolean(), "a query sees no later key; gqa is always causal", default=True),
+        Axis(
+            "holes",
+            Choice(get_args(Holes)),
+            "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys (with S full never the query's), "
+            "the `first-row`, `middle-row` or `last-row` of queries, or `entry`, all of batch entry 0",
+            default="none",
+        ),
+        Axis(
+            "sink",
+            Boolean(),
+            "a score for each head that joins the softmax and has no value",
+            default=False,
+            ops=("gqa",),
+        ),
+        Axis("smooth", Boolean(), "smooth softmax: as a sink of 0 for every head", default=False, ops=("gqa",)),
+        Axis(
+            "scores",
+            Choice(("none", *get_args(Stage))),
+            "a further output with the scores: `raw` scale · q·k, `capped` after softcap, `biased` after bias and "
+            "masks, `weights` after the softmax; gqa has `biased` and `weights`",
+            default="none",
+            ops=("gqa", "attention"),
+        ),
+        Axis("present", Choice(("asked", "absent")), "whether the graph asks for the present buffers", default="asked"),
+        Axis(
+            "past",
+            Choice(get_args(Past)),
+            "`auto`: past buffers are given where they have slots; `empty`: given with no slot",
+            default="auto",
+        ),
+        Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa",)),
+        Axis(
+            "layout",
+            Choice(get_args(Layout)),
+            "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim]",
+            default="bsnh",
+            ops=("attention",),
+        ),
+        Axis(
+            "opset",
+            Integer(23, 25),
+            "version of ai.onnx Attention; 24 has nonpad_kv_seqlen (`capacity`), 25 has windows",
+            otherwise="the lowest that has what the case needs",
+            ops=("attention",),
+        ),
         Axis(
             "rotary",
             Choice(("none", *get_args(RotaryStyle))),
             "rotary embedding of queries and new keys: "
-            "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1; gqa only",
+            "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1",
             default="none",
+            ops=("gqa",),
         ),
         Axis(
             "rotary_dim",
@@ -177,10 +208,19 @@ AXES: dict[str, Axis] = {
         ),
         Axis(
             "rotary_cache",
-            Integer(1),
-            "rows of the cos and sin caches; at least the largest past_len + q_len",
+            Integer(1, word="absent"),
+            "rows of the cos and sin caches, beyond the last position; `absent`: neither is given, which the "
+            "operator forbids",
             "rows",
-            otherwise="the largest past_len + q_len",
+            otherwise="as many as there are positions",
+        ),
+        Axis(
+            "positions",
+            Choice(get_args(Positions)),
+            "rotary positions: `implicit`, counted by the operator; `explicit`, the same as position_ids; "
+            f"`shifted`, position_ids {SHIFT} further on",
+            default="implicit",
+            ops=("gqa",),
         ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         Axis("seed", Integer(0, 2**32 - 1), "seed of the inputs", default=0),
@@ -190,37 +230,6 @@ AXES: dict[str, Axis] = {
             "attncheck's own kernel path; `auto` runs both and compares them",
             otherwise="the command line's `--kernel`",
         ),
-    )
-}
-
-KEYS: dict[str, Key] = {
-    key.name: key
-    for key in (
-        Key(
-            "name",
-            "a name of letters, digits, `.`, `_` and `-`, beginning with a letter or digit",
-            "names the scenario, once a file",
-        ),
-        Key("about", "a text", "what kind of fault the scenario is there to catch"),
-        Key("tags", "a list of names, like [smoke, f16]", "words to select by; those of `defaults` are added"),
-        Key("matrix", "a mapping of axes to lists of values", "axes to sweep: a case for each combination"),
-        Key(
-            "exclude",
-            "a list of mappings of axes to values, like [{op: mha, window: 3}]",
-            "combinations to leave out; inside `matrix`",
-        ),
-        Key(
-            "tolerance",
-            "{max_abs: NUMBER} or {BACKEND: {max_abs: NUMBER}}",
-            "replaces the derived tolerance, everywhere or for the backends named",
-        ),
-        Key("max_abs", "a number above 0", "the largest absolute error that passes"),
-        Key(
-            "defaults",
-            "a mapping of axes and keys to values",
-            "what every scenario of the file has unless it says otherwise",
-        ),
-        Key("scenarios", "a list of scenarios, each a mapping with a name", "what to test"),
     )
 }
 

@@ -9,14 +9,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from attncheck.scenario.axes import AXES, PerBatch, spell
+from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.complete import Value
 from attncheck.scenario.diagnostics import Mistake, ScenarioErrors, nearest, shown
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario, Source
 from attncheck.scenario.nodes import Document, Entry, Node, scalar
 from attncheck.scenario.nodes import Mapping as Entries
-from attncheck.scenario.possible import Value, impossibilities
+from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete, scenario, value_of
+from attncheck.scenario.values import PerBatch
 
 _ASSIGNMENT = re.compile(r"[^\s,]+")
 CASE = "case::"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from attncheck.scenario.axes import AXES, KEYS
+from attncheck.scenario.axes import AXES
 from attncheck.scenario.diagnostics import Mistake
+from attncheck.scenario.keys import KEYS
 
 
 def schema_text() -> str:
@@ -36,11 +37,12 @@ def _without_titles(schema: object, *, top: bool = False) -> object:
 
 
 def axes_table() -> str:
-    """Every axis: what it may be, its default, unit and meaning."""
+    """Every axis: what it may be, its default, unit, the operators that have it, and its meaning."""
     rows = (
-        (f"`{axis.name}`", axis.values.allowed, axis.default_text, axis.unit, axis.meaning) for axis in AXES.values()
+        (f"`{it.name}`", it.values.allowed, it.default_text, it.unit, ", ".join(it.ops) or "all", it.meaning)
+        for it in AXES.values()
     )
-    return table(("axis", "allowed", "default", "unit", "meaning"), rows)
+    return table(("axis", "allowed", "default", "unit", "operators", "meaning"), rows)
 
 
 def keys_table() -> str:

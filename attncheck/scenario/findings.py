@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from attncheck.scenario.axes import AXES, KEYS, Boolean, Choice
+from attncheck.scenario.axes import AXES
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, nearest, shown
+from attncheck.scenario.keys import KEYS
 from attncheck.scenario.language import Defaults, ScenarioEntry
 from attncheck.scenario.nodes import Document, Node
+from attncheck.scenario.values import Boolean, Broadcast, Choice
 
 Path = tuple[int | str, ...]
 """Keys and list positions from the root of a tree to a node."""
@@ -137,7 +139,7 @@ def _bad_value(node: Node, path: Path, subject: str, swept: bool) -> tuple[str, 
         )
     if subject in AXES:
         values = AXES[subject].values
-        words = values.words if isinstance(values, Choice) else (getattr(values, "word", None) or "",)
+        words = values.words if isinstance(values, (Choice, Broadcast)) else (getattr(values, "word", None) or "",)
         allowed, hint = values.allowed, nearest(node.text, words)
     elif path[-1:] != (subject,) and subject in ("scenarios", "exclude"):
         allowed, hint = f"one of {KEYS[subject].allowed}", ""

@@ -1,4 +1,4 @@
-"""The file language as pydantic models, built from the tables of `axes`.
+"""The file language as pydantic models, built from the tables of `axes` and `keys`.
 
 Import this module only where something is loaded: pydantic takes a while to start.
 """
@@ -10,19 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
 from pydantic.config import JsonDict
 
-from attncheck.scenario.axes import (
-    AXES,
-    KEYS,
-    NAME,
-    Axis,
-    Boolean,
-    Choice,
-    Integer,
-    PerBatch,
-    Positive,
-    Values,
-)
+from attncheck.scenario.axes import AXES, NAME, Axis
 from attncheck.scenario.diagnostics import nearest
+from attncheck.scenario.keys import KEYS
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _ONE_FOR_ALL, _BY_BACKEND = "<one for all>", "<by backend>"
@@ -45,11 +36,14 @@ def _annotation(values: Values) -> Any:
             return _word(word, Annotated[float, Field(gt=0)])
         case Choice(words):
             return Literal[words]
+        case Broadcast():
+            return Literal[values.words]
         case Boolean():
             return bool
-        case PerBatch(minimum):
-            one = Annotated[int, Field(ge=minimum, le=2**31 - 1)]
-            many = Annotated[list[one], Field(min_length=1)]
+        case PerBatch(minimum, word):
+            each = Annotated[int, Field(ge=minimum, le=2**31 - 1)]
+            one = _word(word, each)
+            many = Annotated[list[each], Field(min_length=1)]
             return Annotated[Annotated[one, Tag("one")] | Annotated[many, Tag("list")], Discriminator(_kind)]
 
 

@@ -32,7 +32,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers that memory depends on; `rows` and `slots` are the padded lengths of queries and keys."""
+    """The numbers that memory depends on; `rows` and `slots` are the padded lengths of queries and keys.
+
+    over_scores   how many inputs and outputs lie over the scores: bias, mask, score output
+    """
 
     dtype: str
     batch: int
@@ -43,6 +46,7 @@ class Shape:
     head_dim: int
     rotary_cache: int = 0
     rotary_dim: int = 0
+    over_scores: int = 0
 
 
 def parts(shape: Shape) -> tuple[Part, ...]:
@@ -55,6 +59,7 @@ def parts(shape: Shape) -> tuple[Part, ...]:
         Part("queries and outputs", (batch, heads, rows, dim), narrow + _WIDE, 2),
         Part("past and present", (batch, kv_heads, slots, dim), narrow + _WIDE, 4),
         Part("scores", (batch, heads, rows, slots), _WIDE, 3),
+        Part("bias, mask and score output", (batch, heads, rows, slots), narrow + _WIDE, shape.over_scores),
         Part("rotary caches", (cache, half), narrow + _WIDE, 2),
     )
     return tuple(part for part in listed if part.size)

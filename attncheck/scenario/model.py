@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha"]
+Op = Literal["gqa", "mha", "attention"]
 DType = Literal["float32", "float16"]
 RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
+Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
+Stage = Literal["raw", "capped", "biased", "weights"]
+Past = Literal["auto", "empty"]
+Positions = Literal["implicit", "explicit", "shifted"]
+Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
 
 
@@ -37,8 +42,15 @@ class Scenario:
                       present is max(kv_len) long)
     scale             None: the operator's default, 1/sqrt(head_dim)
     softcap           0.0: none
-    window            keys a query sees, itself included; None: all
-    rotary_dim        leading dims of each head that turn; rotary_cache: rows of the cos/sin caches
+    window            keys a query sees up to its own, that included; None: all
+    rotary_dim        leading dims of each head that turn
+    rotary_cache      rows of the cos/sin caches; 0 with a rotary: neither cache is given
+    v_head_dim        None: head_dim
+    keys              keys of each batch member in place of past_len + q_len; None: that sum
+    window_right      keys behind its own that a query sees; None: all
+    bias, mask        shape over the scores, as "1xNxSxT"; None: not given
+    present           whether the graph asks for the present buffers
+    opset             version of ai.onnx Attention; 0 for other operators
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
     """
@@ -61,6 +73,21 @@ class Scenario:
     rotary: RotaryStyle | None = None
     rotary_dim: int = 0
     rotary_cache: int = 0
+    v_head_dim: int | None = None
+    keys: tuple[int, ...] | None = None
+    window_right: int | None = None
+    bias: str | None = None
+    mask: str | None = None
+    holes: Holes = "none"
+    sink: bool = False
+    smooth: bool = False
+    scores: Stage | None = None
+    present: bool = True
+    past: Past = "auto"
+    packed: bool = False
+    layout: Layout = "bsnh"
+    opset: int = 0
+    positions: Positions = "implicit"
     data: DataKind = "normal"
     seed: int = 0
     kernel: Kernel | None = None
@@ -72,4 +99,11 @@ class Scenario:
     @property
     def kv_len(self) -> tuple[int, ...]:
         """Keys a batch member holds after this call."""
+        if self.keys is not None:
+            return self.keys
         return tuple(past + new for past, new in zip(self.past_len, self.q_len, strict=True))
+
+    @property
+    def value_dim(self) -> int:
+        """Width of a head of values."""
+        return self.head_dim if self.v_head_dim is None else self.v_head_dim

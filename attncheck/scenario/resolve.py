@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.complete import LENGTHS, Complete, Value
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Node
-from attncheck.scenario.possible import Complete, Value
 
 
 def value_of(node: Node) -> Value:
@@ -22,15 +22,17 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     """Fill in every default. Lists whose length is not the batch's are left for `possible` to complain about."""
     values: dict[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
     values |= assigned
-    lists = [value for axis in ("q_len", "past_len") if isinstance(value := values[axis], tuple)]
+    lists = [value for axis in LENGTHS if isinstance(value := values[axis], tuple)]
     batch = assigned.get("batch", max(map(len, lists), default=1))
     assert isinstance(batch, int)
     values["batch"] = batch
     values.setdefault("kv_heads", values["heads"])
     values.setdefault("rotary_dim", values["head_dim"])
+    values.setdefault("v_head_dim", values["head_dim"])
     case = Complete(values, frozenset(assigned), batch)
+    values.setdefault("opset", case.lowest_opset)
     if "rotary_cache" not in values:
-        values["rotary_cache"] = case.longest if all(len(one) == batch for one in lists) else 1
+        values["rotary_cache"] = case.positions if case.lists_fit else 1
     return case
 
 
@@ -65,7 +67,22 @@ def scenario(
         causal=values["causal"],
         rotary=_unless(values["rotary"], "none"),
         rotary_dim=values["rotary_dim"] if rotates else 0,
-        rotary_cache=values["rotary_cache"] if rotates else 0,
+        rotary_cache=values["rotary_cache"] if rotates and values["rotary_cache"] != "absent" else 0,
+        v_head_dim=None if values["v_head_dim"] == values["head_dim"] else values["v_head_dim"],
+        keys=None if values["kv_len"] == "auto" else case.lengths("kv_len"),
+        window_right=_unless(values["window_right"], "none"),
+        bias=_unless(values["bias"], "none"),
+        mask=_unless(values["mask"], "none"),
+        holes=values["holes"],
+        sink=values["sink"],
+        smooth=values["smooth"],
+        scores=_unless(values["scores"], "none"),
+        present=values["present"] == "asked",
+        past=values["past"],
+        packed=values["packed"],
+        layout=values["layout"],
+        opset=values["opset"] if values["op"] == "attention" else 0,
+        positions=values["positions"],
         data=values["data"],
         seed=values["seed"],
         kernel=values.get("kernel"),

@@ -36,15 +36,15 @@ _THIRD = np.uint64((1 << 21) - 1)
 def rows_bits(seed: int, tensor: str, batch: int, heads: int, positions: NDArray[np.int64]) -> Bits:
     """Bits of each row, not yet of each element: uint64 [batch, heads, rows] from positions int64 [batch, rows]."""
     start = np.array([seed & _WORD], dtype=np.uint64)
-    root = _fold(_fold(np.zeros(1, np.uint64), start), np.array([_fnv(tensor)], np.uint64))
-    members = _fold(root, np.arange(batch, dtype=np.uint64))
-    each_head = _fold(members[:, None], np.arange(heads, dtype=np.uint64)[None, :])
-    return _fold(each_head[:, :, None], positions.astype(np.int64).view(np.uint64)[:, None, :])
+    root = fold(fold(np.zeros(1, np.uint64), start), np.array([_fnv(tensor)], np.uint64))
+    members = fold(root, np.arange(batch, dtype=np.uint64))
+    each_head = fold(members[:, None], np.arange(heads, dtype=np.uint64)[None, :])
+    return fold(each_head[:, :, None], positions.astype(np.int64).view(np.uint64)[:, None, :])
 
 
 def element_bits(rows: Bits, dim: int) -> Bits:
     """Bits of each element: uint64 [batch, heads, rows, dim] from row bits [batch, heads, rows]."""
-    return _fold(rows[..., None], np.arange(dim, dtype=np.uint64))
+    return fold(rows[..., None], np.arange(dim, dtype=np.uint64))
 
 
 def uniform(bits: Bits) -> NDArray[np.float64]:
@@ -62,7 +62,8 @@ def _third(bits: Bits, index: int) -> NDArray[np.float64]:
     return (field.astype(np.float64) - 2.0**20) * 2.0**-20
 
 
-def _fold(state: Bits, coordinate: Bits) -> Bits:
+def fold(state: Bits, coordinate: Bits) -> Bits:
+    """Bits of a further coordinate: the step of the recipe above."""
     return _mix((state ^ coordinate) + _GOLDEN)
 
 

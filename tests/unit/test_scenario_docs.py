@@ -12,9 +12,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from attncheck.scenario import from_command_line, override, select
-from attncheck.scenario.axes import AXES, KEYS
+from attncheck.scenario.axes import AXES
 from attncheck.scenario.diagnostics import Mistake, render
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
+from attncheck.scenario.keys import KEYS
 from attncheck.scenario.load import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,9 @@ VALID = [
     "{name: a, q_len: [1, 2], past_len: 0, scale: 0.5, window: none, capacity: exact, tags: [x], about: b}",
     "{name: a, matrix: {op: [gqa, mha], q_len: [1, [2, 3]], exclude: [{op: mha, q_len: [2, 3]}]}}",
     "{name: a, tolerance: {max_abs: 1e-5}}",
+    "{name: a, op: attention, opset: 24, capacity: 9, kv_len: [0, 3], bias: 1x1xSxT, holes: keys}",
+    "{name: a, op: mha, kv_len: 3, causal: false, mask: BxT, rotary: none, past: auto}",
+    "{name: a, matrix: {bias: [none, BxNxSxT], scores: [none, weights], sink: [true, false]}}",
     "{name: a, tolerance: {wgsl: {max_abs: 1}, '*': {max_abs: 2}}}",
 ]
 INVALID = [
@@ -73,8 +77,13 @@ INVALID = [
     "{name: a, past_len: [1, -1]}",
     "{name: a, window: all}",
     "{name: a, softcap: 0}",
+    "{name: a, bias: 2x1xSxT}",
+    "{name: a, bias: BxT}",
+    "{name: a, opset: 22}",
+    "{name: a, kv_len: exact}",
+    "{name: a, rotary: half, rotary_cache: 0}",
     "{name: a, causal: yes}",
-    "{name: a, op: attention}",
+    "{name: a, op: softmax}",
     "{name: a, colour: red}",
     "{name: a, seed: 4294967296}",
     "{name: a, matrix: {}}",

@@ -12,8 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attncheck.scenario import command_line, from_command_line, select
-from attncheck.scenario.axes import AXES, NAME, Boolean, Choice, Integer, PerBatch, Positive
+from attncheck.scenario.axes import AXES, NAME
 from attncheck.scenario.load import parse
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive
 
 SMALL = """\
 # a comment
@@ -44,6 +45,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "rotary": st.sampled_from(["none", "half", "interleaved"]),
     "data": st.sampled_from(["normal", "ties"]),
     "seed": st.integers(0, 99),
+    "bias": st.sampled_from(["none", "BxNxSxT", "1x1xSxT"]),
 }
 direct = st.fixed_dictionaries({}, optional=VALUES)
 matrix = st.fixed_dictionaries(
@@ -85,7 +87,7 @@ def test_a_case_can_be_made_again_without_its_file(defaults: dict[str, Any], sce
 
 def test_the_strategies_above_reach_every_kind_of_value() -> None:
     kinds = {type(AXES[axis].values) for axis in VALUES}
-    assert kinds | {Boolean} == {Integer, Positive, Choice, Boolean, PerBatch}
+    assert kinds | {Boolean} == {Integer, Positive, Choice, Boolean, PerBatch, Broadcast}
 
 
 def cut(text: str, at: int, length: int) -> str:

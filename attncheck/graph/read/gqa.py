@@ -1,50 +1,58 @@
 """Reads com.microsoft GroupQueryAttention, by its operator text in ONNX Runtime 1.32.
 
-``seqlens_k`` is each entry's total length - 1. Without ``query_seqlens`` an entry has min(rows, total) new tokens,
-right-padded, and total minus that many before them. Attention is causal by absolute position; ``local_window_size``
-counts the keys that a query sees, itself included; softcap comes after scale and before the mask.
+``seqlens_k`` is each entry's total length - 1. An entry has ``query_seqlens`` new tokens, or min(rows, total) without
+that input, right-padded, and total minus that many before them. Attention is causal by absolute position, unless
+``causal`` is 0; ``local_window_size`` counts the keys that a query sees, itself included; softcap comes after scale and
+before bias and mask.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Problem, Rotary, Tensor
+from attncheck.problem import Mask, Problem, Rotary, Scores, ScoreStage, Tensor
 
 _ATTRIBUTES = (
     "num_heads", "kv_num_heads", "scale", "softcap", "local_window_size", "do_rotary", "rotary_interleaved",
+    "smooth_softmax", "causal", "qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon",
 )  # fmt: skip
-_LATER_INPUTS = {
-    9: "position_ids", 10: "attention_bias", 11: "head_sink", 12: "k_scale", 13: "v_scale", 14: "q_norm_weight",
-    15: "k_norm_weight", 16: "query_seqlens",
-}  # fmt: skip
+_LATER_INPUTS = {12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight"}
+_STAGES: dict[int, ScoreStage] = {1: "biased", 2: "weights"}
+"""qk_output: "before (1) or after (2) softmax normalization"."""
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """Tokens of each batch entry, int64 [batch]: new ones and those before; `rows` is the padded number of new ones."""
+
+    rows: int
+    new: NDArray[np.int64]
+    past: NDArray[np.int64]
 
 
 def read(node: Node) -> Problem:
     """The Problem of a GroupQueryAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
     node.refuse_inputs(_LATER_INPUTS)
-    query_name, query = node.required(0)
-    key_name, _ = node.required(1)
-    value_name, _ = node.required(2)
     heads, kv_heads = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
-    batch, rows, width = query.shape
-    head_dim = width // heads
-    total = np.asarray(node.required(5)[1], np.int64) + 1
+    query, key, value = _new(node, heads, kv_heads)
+    batch, rows, width = node.required(0)[1].shape
+    head_dim = width // (query.packed or heads)
+    lengths = _lengths(node, rows)
     longest = int(node.required(6)[1].reshape(-1)[0])
-    q_len = np.minimum(rows, total)
-    past_len = total - q_len
     past_key, past_value = node.name(3), node.name(4)
     past = node.array(3)
     past_capacity = 0 if past is None else past.shape[2]
+    rotary = _rotary(node, lengths, longest)
     return Problem(
         op=node.op,
-        dtype=str(query.dtype),
+        dtype=node.dtype(0),
         batch=batch,
         rows=rows,
         new_rows=rows,
@@ -54,23 +62,48 @@ def read(node: Node) -> Problem:
         v_head_dim=head_dim,
         past_capacity=past_capacity,
         capacity=max(past_capacity, longest),
-        q_len=tuple(q_len.tolist()),
-        past_len=tuple(past_len.tolist()),
-        new_len=tuple(q_len.tolist()),
-        visible=_visible(node, past_len, q_len, rows),
+        q_len=tuple(lengths.new.tolist()),
+        past_len=tuple(lengths.past.tolist()),
+        new_len=tuple(lengths.new.tolist()),
+        visible=_visible(node, lengths),
         scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
         softcap=node.attribute("softcap", 0.0),
         empty_row="zero",
-        rotary=_rotary(node, past_len, rows),
-        query=Tensor(query_name, "bsnh"),
-        key=Tensor(key_name, "bsnh"),
-        value=Tensor(value_name, "bsnh"),
+        rotary=rotary,
+        query=query,
+        key=key,
+        value=value,
         past_key=None if past_key is None else Tensor(past_key, "bnsh"),
         past_value=None if past_value is None else Tensor(past_value, "bnsh"),
         output=Tensor(node.output(0) or "output", "bsnh"),
         present_key=_present(node, 1),
         present_value=_present(node, 2),
+        masks=_masks(node),
+        sink=node.name(11),
+        smooth=node.attribute("smooth_softmax", 0) == 1 and node.name(11) is None,
+        scores=_scores(node, longest),
+        invalid=_invalid(node, lengths, rotary),
     )
+
+
+def _new(node: Node, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value; without a key all three are packed into the query."""
+    query, key, value = node.required(0)[0], node.name(1), node.name(2)
+    if key is not None and value is not None:
+        return Tensor(query, "bsnh"), Tensor(key, "bsnh"), Tensor(value, "bsnh")
+    if key is not None or value is not None:
+        raise Unreadable(f"{node.op} needs key and value, or neither of them and a packed query")
+    every = heads + 2 * kv_heads
+    firsts = (0, heads, heads + kv_heads)
+    packed = [Tensor(query, "bsnh", every, first) for first in firsts]
+    return packed[0], packed[1], packed[2]
+
+
+def _lengths(node: Node, rows: int) -> _Lengths:
+    total = np.asarray(node.required(5)[1], np.int64).reshape(-1) + 1
+    said = node.array(16)
+    new = np.minimum(rows, total) if said is None else np.asarray(said, np.int64)
+    return _Lengths(rows, new, total - new)
 
 
 def _present(node: Node, index: int) -> Tensor | None:
@@ -78,32 +111,63 @@ def _present(node: Node, index: int) -> Tensor | None:
     return None if name is None else Tensor(name, "bnsh")
 
 
-def _visible(
-    node: Node, past_len: NDArray[np.int64], q_len: NDArray[np.int64],
-    rows: int,
-) -> NDArray[np.int32]:  # fmt: skip
-    visible = intervals.causal(past_len, rows)
+def _visible(node: Node, it: _Lengths) -> NDArray[np.int32]:
+    causal = node.attribute("causal", 1) == 1
+    visible = intervals.causal(it.past, it.rows) if causal else intervals.everything(it.past + it.new, it.rows)
     window = node.attribute("local_window_size", -1)
     if window > 0:
         visible = intervals.windowed(visible, window)
-    visible = intervals.between(visible, np.zeros_like(past_len), past_len + q_len)
-    visible[np.arange(rows) >= q_len[:, None]] = 0
+    visible = intervals.between(visible, np.zeros_like(it.past), it.past + it.new)
+    visible[np.arange(it.rows) >= it.new[:, None]] = 0
     return intervals.narrowed(visible)
 
 
-def _rotary(node: Node, past_len: NDArray[np.int64], rows: int) -> Rotary | None:
-    """New token i of an entry stands at position past_len + i. Padded rows, which are not read, take position 0."""
-    if not node.attribute("do_rotary", 0):
+def _masks(node: Node) -> tuple[Mask, ...]:
+    name, bias = node.name(10), node.array(10)
+    return () if name is None or bias is None else (Mask(name, "additive", bias.shape, bias.shape[-1]),)
+
+
+def _scores(node: Node, longest: int) -> Scores | None:
+    name, stage = node.output(3), node.attribute("qk_output", 0)
+    if name is None or stage == 0:
         return None
+    return Scores(name, _STAGES[stage], longest)
+
+
+def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
+    """New token i of an entry stands at position past + i, or where position_ids says.
+
+    "When processing the first prompt the kernel uses only the first element" of position_ids: tokens then follow it.
+    Padded rows, which are not read, take position 0.
+    """
     cos = node.array(7)
-    if cos is None or node.array(8) is None:
-        raise Unreadable(f"{node.op} with do_rotary=1 needs cos_cache and sin_cache; both must be given")
-    positions = past_len[:, None] + np.arange(rows)
-    beyond = positions >= cos.shape[0]
+    if not node.attribute("do_rotary", 0) or cos is None or node.array(8) is None:
+        return None
+    steps = np.arange(lengths.rows)
+    positions = lengths.past[:, None] + steps
+    said = node.array(9)
+    if said is not None:
+        ids = np.asarray(said, np.int64)
+        first_prompt = lengths.rows == longest and lengths.rows > 1
+        positions = np.broadcast_to(ids.reshape(-1)[0] + steps if first_prompt else ids, positions.shape)
     return Rotary(
         style="interleaved" if node.attribute("rotary_interleaved", 0) else "half",
         dim=2 * cos.shape[1],
         cos=node.required(7)[0],
         sin=node.required(8)[0],
-        positions=np.where(beyond, 0, positions).astype(np.int32),
+        positions=np.where(steps < lengths.new[:, None], positions, 0).astype(np.int32),
     )
+
+
+def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None) -> str:
+    """Why the operator's text forbids the node, or nothing."""
+    if node.attribute("do_rotary", 0) and rotary is None:
+        return "do_rotary=1 needs cos_cache and sin_cache"
+    cos = node.array(7)
+    if rotary is not None and cos is not None and rotary.positions.max(initial=0) >= cos.shape[0]:
+        return f"position {rotary.positions.max()} lies behind the {cos.shape[0]} rows of cos_cache"
+    if node.attribute("causal", 1) == 0 and node.attribute("local_window_size", -1) != -1:
+        return "local_window_size must be -1 when causal is 0"
+    if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():
+        return "query_seqlens must lie between 0 and min(sequence_length, seqlens_k + 1)"
+    return ""

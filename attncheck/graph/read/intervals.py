@@ -23,6 +23,14 @@ def windowed(visible: NDArray[np.int64], window: int) -> NDArray[np.int64]:
     return np.stack([np.maximum(visible[..., 0], visible[..., 1] - window), visible[..., 1]], axis=-1)
 
 
+def around(visible: NDArray[np.int64], offset: NDArray[np.int64], left: int, right: int) -> NDArray[np.int64]:
+    """`visible` cut to [p - left, p + right], where row i stands at p = offset + i; a negative bound bounds nothing."""
+    own = offset[:, None] + np.arange(visible.shape[1])
+    first = np.maximum(visible[..., 0], own - left) if left >= 0 else visible[..., 0]
+    end = np.minimum(visible[..., 1], own + right + 1) if right >= 0 else visible[..., 1]
+    return np.stack([first, end], axis=-1)
+
+
 def between(visible: NDArray[np.int64], first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """`visible` cut to the slots [first, end) of each batch entry."""
     return np.stack([np.maximum(visible[..., 0], first[:, None]), np.minimum(visible[..., 1], end[:, None])], axis=-1)

@@ -36,7 +36,7 @@ def read(node: Node) -> Problem:
     present_key, present_value = node.output(1), node.output(2)
     return Problem(
         op=node.op,
-        dtype=str(query.dtype),
+        dtype=node.dtype(0),
         batch=batch,
         rows=rows,
         new_rows=new_rows,

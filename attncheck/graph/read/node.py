@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,28 @@ from numpy.typing import NDArray
 
 from attncheck.problem import Arrays
 
+_DTYPES = {
+    int(onnx.TensorProto.FLOAT): "float32",
+    int(onnx.TensorProto.FLOAT16): "float16",
+    int(onnx.TensorProto.BFLOAT16): "bfloat16",
+}
+
 
 class Unreadable(Exception):
     """The graph asks for something that attncheck's reading half does not know. The message says what."""
 
 
 class Node:
-    """Typed access to one node; nothing here knows an operator."""
+    """Typed access to one node; nothing here knows an operator.
 
-    def __init__(self, proto: onnx.NodeProto, arrays: Arrays) -> None:
+    op       domain and name, as messages show them
+    opset    the version of its domain that the model imports
+    """
+
+    def __init__(self, proto: onnx.NodeProto, arrays: Arrays, types: Mapping[str, int], opset: int = 1) -> None:
         self.op = f"{proto.domain or 'ai.onnx'}.{proto.op_type}"
+        self.opset = opset
+        self._types = types
         self._inputs = tuple(proto.input)
         self._outputs = tuple(proto.output)
         self._attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
@@ -38,6 +50,17 @@ class Node:
         """The array at input `index`, None where it is left out."""
         name = self.name(index)
         return None if name is None else self._arrays[name]
+
+    def dtype(self, index: int) -> str:
+        """The ONNX name of the float type at input `index`. Raises Unreadable for a type that attncheck lacks."""
+        name, array = self.required(index)
+        known = self._types.get(name, onnx.TensorProto.UNDEFINED)
+        if known == onnx.TensorProto.UNDEFINED:
+            known = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        if known not in _DTYPES:
+            word = onnx.TensorProto.DataType.Name(known).lower()
+            raise Unreadable(f"{self.op} in {word} is not read by attncheck: {', '.join(_DTYPES.values())} are")
+        return _DTYPES[known]
 
     def required(self, index: int) -> tuple[str, NDArray[np.generic]]:
         """Name and array at an input that must be there. Raises Unreadable."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.case import Case
-from attncheck.graph.write import gqa, mha
+from attncheck.graph.write import attention, gqa, mha
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 from attncheck.tensors.data import GENERATOR_VERSION
 
-_WRITERS = {"gqa": gqa.write, "mha": mha.write}
+_WRITERS = {"gqa": gqa.write, "mha": mha.write, "attention": attention.write}
 
 
 def build(scenario: Scenario) -> Case:

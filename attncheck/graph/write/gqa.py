@@ -13,8 +13,9 @@ import numpy as np
 
 from attncheck.graph.case import Output
 from attncheck.graph.model import single_node_model
-from attncheck.graph.write import parts
-from attncheck.graph.write.parts import Array, Parts
+from attncheck.graph.write import over_scores, parts
+from attncheck.graph.write.parts import Array, Inputs, Parts
+from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import data, poison
 
@@ -22,31 +23,38 @@ from attncheck.tensors import data, poison
 def write(scenario: Scenario) -> Parts:
     """One GroupQueryAttention node with everything that `scenario` asks for."""
     cos, sin = _rotary_caches(scenario)
-    inputs: list[tuple[str, Array | None]] = [
+    inputs: Inputs = [
         *_new_rows(scenario),
         *_past_buffers(scenario),
         ("seqlens_k", np.array(scenario.kv_len, np.int32) - np.int32(1)),
         ("total_sequence_length", np.array([max(scenario.kv_len)], np.int32)),
         ("cos_cache", cos),
         ("sin_cache", sin),
+        ("position_ids", _position_ids(scenario)),
+        ("attention_bias", over_scores.bias(scenario, max(scenario.kv_len))),
+        ("head_sink", over_scores.sink(scenario)),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("GroupQueryAttention", inputs, outputs, _attributes(scenario))
-    return Parts(model, parts.present(inputs), outputs)
+    return Parts(model, parts.given(inputs), parts.asked(outputs))
 
 
-def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
+def _new_rows(scenario: Scenario) -> Inputs:
     read = np.arange(max(scenario.q_len)) < np.array(scenario.q_len)[:, None]
     heads = {"query": ("q", scenario.heads), "key": ("k", scenario.kv_heads), "value": ("v", scenario.kv_heads)}
-    return [
-        (name, parts.packed(poison.blank_unread(parts.new_rows(scenario, tensor, count), read), scenario.dtype))
+    rows = {
+        name: poison.blank_unread(parts.new_rows(scenario, tensor, count), read)
         for name, (tensor, count) in heads.items()
-    ]
+    }
+    if scenario.packed:
+        together = np.concatenate(list(rows.values()), axis=1)
+        return [("query", parts.packed(together, scenario.dtype)), ("key", None), ("value", None)]
+    return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]
 
 
-def _past_buffers(scenario: Scenario) -> list[tuple[str, Array | None]]:
+def _past_buffers(scenario: Scenario) -> Inputs:
     length = _past_capacity(scenario)
-    if length == 0:
+    if length == 0 and scenario.past == "auto":
         return [("past_key", None), ("past_value", None)]
     past_len = np.array(scenario.past_len)[:, None]
     slots = np.arange(length)
@@ -68,20 +76,30 @@ def _past_capacity(scenario: Scenario) -> int:
 
 
 def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
-    if scenario.rotary is None:
+    if not scenario.rotary_cache:
         return None, None
     cos, sin = data.rotary_cache(scenario.rotary_cache, scenario.rotary_dim)
     return parts.buffer(cos, scenario.dtype), parts.buffer(sin, scenario.dtype)
 
 
-def _outputs(scenario: Scenario) -> tuple[Output, ...]:
+def _position_ids(scenario: Scenario) -> Array | None:
+    """int64 [batch, rows]: what the operator would count by itself, or SHIFT more."""
+    if scenario.positions == "implicit":
+        return None
+    first = np.array(scenario.past_len) + (SHIFT if scenario.positions == "shifted" else 0)
+    return np.asarray(first[:, None] + np.arange(max(scenario.q_len)), np.int64)
+
+
+def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     rows = max(scenario.q_len)
     capacity = max(scenario.kv_len) if scenario.capacity is None else scenario.capacity
     present = (scenario.batch, scenario.kv_heads, capacity, scenario.head_dim)
+    scores = (scenario.batch, scenario.heads, rows, max(scenario.kv_len))
     return (
         Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
-        Output("present_key", scenario.dtype, present),
-        Output("present_value", scenario.dtype, present),
+        Output("present_key", scenario.dtype, present) if scenario.present else None,
+        Output("present_value", scenario.dtype, present) if scenario.present else None,
+        Output("output_qk", scenario.dtype, scores) if scenario.scores else None,
     )
 
 
@@ -94,6 +112,12 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
         attributes["softcap"] = scenario.softcap
     if scenario.window is not None:
         attributes["local_window_size"] = scenario.window
+    if not scenario.causal:
+        attributes["causal"] = 0
+    if scenario.smooth:
+        attributes["smooth_softmax"] = 1
+    if scenario.scores is not None:
+        attributes["qk_output"] = {"biased": 1, "weights": 2}[scenario.scores]
     if scenario.rotary is not None:
         attributes["do_rotary"] = 1
     if scenario.rotary == "interleaved":

@@ -13,29 +13,30 @@ from numpy.typing import NDArray
 
 from attncheck.graph.case import Output
 from attncheck.graph.model import single_node_model
-from attncheck.graph.write import parts
-from attncheck.graph.write.parts import Array, Parts
+from attncheck.graph.write import over_scores, parts
+from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import poison
 
 
 def write(scenario: Scenario) -> Parts:
     """One MultiHeadAttention node; scale and causality as `scenario` says."""
-    inputs: list[tuple[str, Array | None]] = [
+    inputs: Inputs = [
         *_new_rows(scenario),
         ("bias", None),
         ("key_padding_mask", _key_mask(scenario)),
-        ("attention_bias", None),
+        ("attention_bias", over_scores.bias(scenario, max(scenario.past_len) + parts.new_count(scenario))),
         *_past(scenario),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("MultiHeadAttention", inputs, outputs, _attributes(scenario))
-    return Parts(model, parts.present(inputs), outputs)
+    return Parts(model, parts.given(inputs), parts.asked(outputs))
 
 
-def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
+def _new_rows(scenario: Scenario) -> Inputs:
     group = scenario.heads // scenario.kv_heads
-    seen = np.arange(max(scenario.q_len)) < np.array(scenario.q_len)[:, None]
+    new_len = scenario.q_len if scenario.keys is None else scenario.keys
+    seen = np.arange(max(new_len)) < np.array(new_len)[:, None]
     value = poison.overwrite_hidden(parts.new_rows(scenario, "v", scenario.kv_heads, group), seen)
     rows = {
         "query": parts.new_rows(scenario, "q", scenario.heads),
@@ -45,9 +46,9 @@ def _new_rows(scenario: Scenario) -> list[tuple[str, Array | None]]:
     return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]
 
 
-def _past(scenario: Scenario) -> list[tuple[str, Array | None]]:
+def _past(scenario: Scenario) -> Inputs:
     length = max(scenario.past_len)
-    if length == 0:
+    if length == 0 and scenario.past == "auto":
         return [("past_key", None), ("past_value", None)]
     group = scenario.heads // scenario.kv_heads
     first = np.full(scenario.batch, -length)
@@ -65,21 +66,24 @@ def _left_padding(scenario: Scenario) -> NDArray[np.bool_]:
 
 
 def _key_mask(scenario: Scenario) -> Array | None:
+    if scenario.mask is not None:
+        kept = over_scores.kept(scenario, max(scenario.past_len) + parts.new_count(scenario))
+        return kept.astype(np.int32)
     if len(set(scenario.past_len)) > 1:
         new = np.ones((scenario.batch, max(scenario.q_len)), bool)
         return np.concatenate([~_left_padding(scenario), new], axis=1).astype(np.int32)
-    if len(set(scenario.q_len)) > 1:
+    if len(set(scenario.kv_len)) > 1:
         return np.array(scenario.kv_len, np.int32)
     return None
 
 
-def _outputs(scenario: Scenario) -> tuple[Output, ...]:
-    rows = max(scenario.q_len)
-    present = (scenario.batch, scenario.heads, max(scenario.past_len) + rows, scenario.head_dim)
+def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
+    present = (scenario.batch, scenario.heads, max(scenario.past_len) + parts.new_count(scenario))
+    merged = (scenario.batch, max(scenario.q_len), scenario.heads * scenario.value_dim)
     return (
-        Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
-        Output("present_key", scenario.dtype, present),
-        Output("present_value", scenario.dtype, present),
+        Output("output", scenario.dtype, merged),
+        Output("present_key", scenario.dtype, (*present, scenario.head_dim)) if scenario.present else None,
+        Output("present_value", scenario.dtype, (*present, scenario.value_dim)) if scenario.present else None,
     )
 
 

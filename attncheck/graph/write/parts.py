@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,30 +24,44 @@ class Parts:
     outputs: tuple[Output, ...]
 
 
-def present(inputs: list[tuple[str, Array | None]]) -> dict[str, Array]:
+Inputs = list[tuple[str, Array | None]]
+"""Every input of a node by its name, in its order; None: left out."""
+
+
+def given(inputs: Inputs) -> dict[str, Array]:
     """The inputs that the graph has: those with an array."""
     return {name: array for name, array in inputs if array is not None}
 
 
+def asked(outputs: Sequence[Output | None]) -> tuple[Output, ...]:
+    """The outputs that the graph gives."""
+    return tuple(output for output in outputs if output is not None)
+
+
 def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> NDArray[np.float64]:
-    """New rows of q, k or v, [batch, heads * repeat, rows, head_dim]; each generated head stands `repeat` times."""
-    positions = np.broadcast_to(np.arange(max(scenario.q_len)), (scenario.batch, max(scenario.q_len)))
+    """New rows of q, k or v, [batch, heads * repeat, rows, dim]; each generated head stands `repeat` times."""
+    count = new_count(scenario) if tensor in ("k", "v") else max(scenario.q_len)
+    positions = np.broadcast_to(np.arange(count), (scenario.batch, count))
     return _heads(scenario, tensor, heads, repeat, positions)
+
+
+def new_count(scenario: Scenario) -> int:
+    """Rows of the new keys and values: as many as queries, but in cross attention."""
+    return max(scenario.q_len) if scenario.keys is None else max(scenario.keys)
 
 
 def past_rows(
     scenario: Scenario, tensor: str, heads: int, first: NDArray[np.int64], rows: int, repeat: int = 1
 ) -> NDArray[np.float64]:
-    """Rows of a past buffer, [batch, heads * repeat, rows, head_dim]; row 0 of entry b stands at position first[b]."""
+    """Rows of a past buffer, [batch, heads * repeat, rows, dim]; row 0 of entry b stands at position first[b]."""
     return _heads(scenario, tensor, heads, repeat, first[:, None] + np.arange(rows))
 
 
 def _heads(
     scenario: Scenario, tensor: str, heads: int, repeat: int, positions: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    rows = data.generate(
-        scenario.data, scenario.seed, tensor, scenario.batch, heads, positions.astype(np.int64), scenario.head_dim
-    )
+    dim = scenario.value_dim if tensor == "v" else scenario.head_dim
+    rows = data.generate(scenario.data, scenario.seed, tensor, scenario.batch, heads, positions.astype(np.int64), dim)
     return np.repeat(rows, repeat, axis=1)
 
 

@@ -1,0 +1,75 @@
+"""Arrays over the scores [batch, heads, queries, keys] in the shape that a scenario names, and the sink beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph.write.parts import Array
+from attncheck.scenario.axes import KEY_MASKS
+from attncheck.scenario.model import Scenario
+from attncheck.tensors import dtypes, modifiers
+
+
+def bias(scenario: Scenario, keys: int) -> Array | None:
+    """The additive bias over `keys` slots, in the scenario's dtype; -inf where it hides."""
+    if scenario.bias is None:
+        return None
+    sizes = _sizes(scenario, scenario.bias, keys)
+    values = modifiers.bias(scenario.seed, *sizes[:3], _keys(scenario, sizes[3]))
+    if scenario.mask is None:
+        values = np.where(_hidden(scenario, sizes), -np.inf, values)
+    return dtypes.narrow(values.reshape(_shape(scenario.bias, sizes)), scenario.dtype)
+
+
+def kept(scenario: Scenario, keys: int) -> NDArray[np.bool_]:
+    """The mask over `keys` slots: true where a key takes part. Only of a scenario with a mask."""
+    assert scenario.mask is not None
+    sizes = _sizes(scenario, scenario.mask, keys)
+    return ~_hidden(scenario, sizes).reshape(_shape(scenario.mask, sizes))
+
+
+def sink(scenario: Scenario) -> Array | None:
+    """The score of each head that has no value: [heads]."""
+    return dtypes.narrow(modifiers.sink(scenario.seed, scenario.heads), scenario.dtype) if scenario.sink else None
+
+
+def _sizes(scenario: Scenario, shape: str, keys: int) -> tuple[int, int, int, int]:
+    """The four sizes of a named shape, 1 where it broadcasts."""
+    full = {"B": scenario.batch, "N": scenario.heads, "S": max(scenario.q_len), "T": keys}
+    batch, heads, queries, slots = (size if letter in shape else 1 for letter, size in full.items())
+    return batch, heads, queries, slots
+
+
+def _shape(shape: str, sizes: tuple[int, int, int, int]) -> tuple[int, ...]:
+    if shape in KEY_MASKS:
+        batch, _, queries, slots = sizes
+        return (batch, slots) if shape == "BxT" else (batch, queries, slots)
+    return sizes[-len(shape.split("x")) :]
+
+
+def _keys(scenario: Scenario, slots: int) -> NDArray[np.int64]:
+    """The position of the key at each slot, by the longest past: the nearest keys keep their bias."""
+    cache = scenario.keys is not None and scenario.capacity is not None
+    past = max(scenario.kv_len) - max(scenario.q_len) if cache else max(scenario.past_len)
+    return np.arange(slots, dtype=np.int64) - past
+
+
+def _hidden(scenario: Scenario, sizes: tuple[int, int, int, int]) -> NDArray[np.bool_]:
+    """What the scenario's holes hide: bool of these sizes."""
+    hidden = np.zeros(sizes, bool)
+    rows = sizes[2]
+    match scenario.holes:
+        case "keys":
+            keys = _keys(scenario, sizes[3])
+            own = keys == (np.arange(rows)[:, None] if rows > 1 else max(scenario.q_len) - 1)
+            hidden = modifiers.holes(scenario.seed, *sizes[:3], keys) & ~own
+        case "first-row":
+            hidden[:, :, 0] = True
+        case "middle-row":
+            hidden[:, :, rows // 2] = True
+        case "last-row":
+            hidden[:, :, -1] = True
+        case "entry":
+            hidden[0] = True
+    return hidden

@@ -1,0 +1,86 @@
+"""The values of one case with every default filled in, and how a broken rule is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attncheck.scenario.axes import AXES, SHIFT
+from attncheck.scenario.diagnostics import Mistake
+
+LENGTHS = ("q_len", "past_len", "kv_len")
+"""The axes that may hold a list over the batch."""
+
+Value = int | float | bool | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A broken rule: the axis to point at (the first one written, of several), what is wrong, what to do."""
+
+    kind: Mistake
+    axes: tuple[str, ...]
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Complete:
+    """Axis values with every default filled in. `written` are the axes that somebody wrote."""
+
+    values: Mapping[str, Value]
+    written: frozenset[str]
+    batch: int
+
+    def integer(self, axis: str) -> int:
+        """The value of an axis that holds one integer."""
+        value = self.values[axis]
+        assert isinstance(value, int)
+        return value
+
+    def lengths(self, axis: str) -> tuple[int, ...]:
+        """A value for each batch entry. Only sound after the batch rule."""
+        value = self.values[axis]
+        return value if isinstance(value, tuple) else (self.integer(axis),) * self.batch
+
+    def largest(self, axis: str) -> int:
+        """The largest value over the batch."""
+        value = self.values[axis]
+        return max(value) if isinstance(value, tuple) else self.integer(axis)
+
+    def has(self, axis: str) -> bool:
+        """Whether an axis is set to something else than its default, written or not."""
+        return self.values.get(axis) != AXES[axis].default
+
+    @property
+    def lists_fit(self) -> bool:
+        """Whether every list over the batch is as long as the batch."""
+        lists = (value for axis in LENGTHS if isinstance(value := self.values[axis], tuple))
+        return all(len(one) == self.batch for one in lists)
+
+    @property
+    def cross(self) -> bool:
+        """Whether kv_len is said, and is not past_len + q_len."""
+        return self.values["kv_len"] != "auto"
+
+    @property
+    def positions(self) -> int:
+        """How many rotary positions there are. Only sound after the batch rule."""
+        return self.longest + (SHIFT if self.values["positions"] == "shifted" else 0)
+
+    @property
+    def lowest_opset(self) -> int:
+        """The oldest ai.onnx Attention that has what the case needs."""
+        if self.has("window") or self.has("window_right"):
+            return 25
+        return 24 if self.has("capacity") else 23
+
+    @property
+    def longest(self) -> int:
+        """The largest kv_len. Only sound after the batch rule."""
+        if self.cross:
+            return self.largest("kv_len")
+        queries, pasts = self.values["q_len"], self.values["past_len"]
+        if isinstance(queries, tuple) or isinstance(pasts, tuple):
+            return max(map(sum, zip(self.lengths("q_len"), self.lengths("past_len"), strict=True)))
+        return self.integer("q_len") + self.integer("past_len")

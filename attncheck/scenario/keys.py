@@ -1,0 +1,46 @@
+"""The keys of the scenario language that are no axes: the one definition of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the language that is not an axis."""
+
+    name: str
+    allowed: str
+    meaning: str
+
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key(
+            "name",
+            "a name of letters, digits, `.`, `_` and `-`, beginning with a letter or digit",
+            "names the scenario, once a file",
+        ),
+        Key("about", "a text", "what kind of fault the scenario is there to catch"),
+        Key("tags", "a list of names, like [smoke, f16]", "words to select by; those of `defaults` are added"),
+        Key("matrix", "a mapping of axes to lists of values", "axes to sweep: a case for each combination"),
+        Key(
+            "exclude",
+            "a list of mappings of axes to values, like [{op: mha, window: 3}]",
+            "combinations to leave out; inside `matrix`",
+        ),
+        Key(
+            "tolerance",
+            "{max_abs: NUMBER} or {BACKEND: {max_abs: NUMBER}}",
+            "replaces the derived tolerance, everywhere or for the backends named",
+        ),
+        Key("max_abs", "a number above 0", "the largest absolute error that passes"),
+        Key(
+            "defaults",
+            "a mapping of axes and keys to values",
+            "what every scenario of the file has unless it says otherwise",
+        ),
+        Key("scenarios", "a list of scenarios, each a mapping with a name", "what to test"),
+    )
+}

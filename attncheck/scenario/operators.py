@@ -1,0 +1,190 @@
+"""What each operator can say: the rules that depend on `op`, and those between features of some operators only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attncheck.scenario.axes import AXES, KEY_MASKS, spell
+from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.diagnostics import Mistake, listed
+
+TEXTS = {"gqa": "GroupQueryAttention", "mha": "MultiHeadAttention", "attention": "ai.onnx Attention"}
+"""The name of each operator in messages."""
+
+Rule = Callable[[Complete], Iterator[Impossible]]
+
+
+def _operator(case: Complete) -> str:
+    return str(case.values["op"])
+
+
+def _foreign(case: Complete) -> Iterator[Impossible]:
+    op = _operator(case)
+    for axis in AXES.values():
+        if not axis.ops or op in axis.ops or not _departs(case, axis.name):
+            continue
+        off = f"or `{axis.name}: {spell(axis.default)}`" if axis.default is not None else "or leave it out"
+        hint = f"use `op: {'` or `'.join(axis.ops)}`, {off}; in a matrix, exclude the combination"
+        yield Impossible(
+            Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint
+        )
+
+
+def _departs(case: Complete, axis: str) -> bool:
+    """Whether a foreign axis is set to something that changes the case."""
+    if axis == "v_head_dim":
+        return case.values[axis] != case.values["head_dim"]
+    return axis in case.written if AXES[axis].default is None else case.has(axis)
+
+
+def _causality(case: Complete) -> Iterator[Impossible]:
+    op = _operator(case)
+    if case.values["causal"] is True:
+        if op == "mha" and case.cross:
+            message = "MultiHeadAttention's text does not say which keys a causal query of cross attention sees"
+            yield Impossible(Mistake.WINDOW, ("kv_len", "causal"), message, "add `causal: false`")
+        return
+    if op == "gqa" and case.has("window"):
+        message = "GroupQueryAttention has a window only where it is causal"
+        yield Impossible(Mistake.WINDOW, ("causal", "window"), message, "use `causal: true`, or `window: none`")
+
+
+def _ragged(case: Complete) -> Iterator[Impossible]:
+    if not case.lists_fit:
+        return
+    op = _operator(case)
+    queries = case.values["q_len"]
+    if isinstance(queries, tuple) and len(set(queries)) > 1 and (op == "attention" or case.largest("past_len") > 0):
+        where, why = {
+            "gqa": (
+                "may differ over the batch only where every past_len is 0",
+                "GroupQueryAttention is told the total lengths only, and takes q_len = min(rows, kv_len)",
+            ),
+            "mha": (
+                "may differ over the batch only where every past_len is 0",
+                "MultiHeadAttention's key padding mask cannot hold a past before new keys of different lengths",
+            ),
+            "attention": ("may not differ over the batch", "ai.onnx Attention computes every query row"),
+        }[op]
+        hint = "use one q_len for all" + ("" if op == "attention" else ", or `past_len: 0`")
+        yield Impossible(
+            Mistake.RAGGED, ("q_len", "past_len"), f"q_len {where}: {why}", hint
+        )
+    if op == "attention" and not case.has("capacity"):
+        for axis in ("past_len", "kv_len"):
+            value = case.values[axis]
+            if isinstance(value, tuple) and len(set(value)) > 1:
+                message = f"{axis} may differ over the batch only where the cache is the caller's (nonpad_kv_seqlen)"
+                yield Impossible(Mistake.RAGGED, (axis,), message, "add a `capacity`, or use one length for all")
+
+
+def _cross(case: Complete) -> Iterator[Impossible]:
+    if not case.cross:
+        return
+    if case.largest("past_len") > 0:
+        message = "`kv_len` stands in place of past_len + q_len, so there is no `past_len` beside it"
+        yield Impossible(Mistake.BUFFERS, ("kv_len", "past_len"), message, "remove one of the two")
+    if min(case.lengths("kv_len")) == 0 and not (_operator(case) == "attention" and case.has("capacity")):
+        message = "a kv_len of 0 can be said of a cache only"
+        yield Impossible(
+            Mistake.BUFFERS, ("kv_len",), message, "use `op: attention` with a `capacity`, or 1 key or more"
+        )
+
+
+def _buffers(case: Complete) -> Iterator[Impossible]:
+    if case.values["past"] != "empty":
+        return
+    for axis, off in (("past_len", 0), ("capacity", "exact"), ("kv_len", "auto")):
+        value = case.values[axis]
+        if value != off and not (isinstance(value, tuple) and set(value) == {0}):
+            message = f"`past: empty` is a past without a slot, but `{axis}` is {spell(value)}"
+            yield Impossible(Mistake.BUFFERS, ("past", axis), message, f"use `{axis}: {off}`, or `past: auto`")
+
+
+def _opset(case: Complete) -> Iterator[Impossible]:
+    lowest = case.lowest_opset
+    if _operator(case) == "attention" and case.integer("opset") < lowest:
+        axes = ("window", "window_right") if lowest == 25 else ("capacity",)
+        wanted = next(axis for axis in axes if case.has(axis))
+        message = f"ai.onnx Attention has `{wanted}` from opset {lowest} on, not in {case.integer('opset')}"
+        yield Impossible(Mistake.FOREIGN, ("opset", wanted), message, f"opset: {lowest}, or leave it out")
+
+
+def _shapes(case: Complete) -> Iterator[Impossible]:
+    op, bias, mask = _operator(case), str(case.values["bias"]), str(case.values["mask"])
+    if op != "attention" and bias != "none" and not (bias.count("x") == 3 and bias.endswith("SxT")):
+        allowed = listed(("BxNxSxT", "Bx1xSxT", "1xNxSxT", "1x1xSxT"))
+        message = f"`bias` on {op} ({TEXTS[op]}) must be {allowed}, not `{bias}`"
+        yield Impossible(Mistake.MASK, ("bias", "op"), message, "its last two axes are always full")
+    if mask != "none" and (op == "mha") != (mask in KEY_MASKS):
+        if op == "mha":
+            message = f"`mask` on mha (MultiHeadAttention) must be {listed(KEY_MASKS)}, not `{mask}`"
+            yield Impossible(Mistake.MASK, ("mask", "op"), message, "its key_padding_mask begins with the batch")
+        elif op == "attention":
+            message = f"`mask: {mask}` is a key_padding_mask, which only mha (MultiHeadAttention) has"
+            yield Impossible(Mistake.MASK, ("mask", "op"), message, "did you mean `Bx1x1xT` or `Bx1xSxT`?")
+    if op == "attention" and bias != "none" and mask != "none":
+        message = "ai.onnx Attention has one attn_mask: it is additive (`bias`) or boolean (`mask`)"
+        yield Impossible(Mistake.MASK, ("mask", "bias"), message, "remove one of the two")
+    if op == "mha" and mask != "none" and _lengths_are_masked(case):
+        message = "MultiHeadAttention says ragged lengths with its key_padding_mask, so there is none left for `mask`"
+        yield Impossible(Mistake.MASK, ("mask", "past_len", "q_len"), message, "use one length for all")
+
+
+def _lengths_are_masked(case: Complete) -> bool:
+    return any(isinstance(value := case.values[axis], tuple) and len(set(value)) > 1 for axis in LENGTHS)
+
+
+_NEEDS = {"keys": "T", "first-row": "S", "middle-row": "S", "last-row": "S", "entry": "B"}
+
+
+def _holes(case: Complete) -> Iterator[Impossible]:
+    holes = str(case.values["holes"])
+    if holes == "none":
+        return
+    bias, mask = str(case.values["bias"]), str(case.values["mask"])
+    shape = mask if mask != "none" else bias
+    if shape == "none":
+        message = "`holes` without `bias` or `mask` has no effect"
+        yield Impossible(Mistake.MASK, ("holes",), message, "add `bias: BxNxSxT`, or another shape")
+    elif _NEEDS[holes] not in shape:
+        axis = "mask" if mask != "none" else "bias"
+        message = f"`holes: {holes}` needs a `{axis}` whose {_NEEDS[holes]} is full, not `{shape}`"
+        yield Impossible(Mistake.MASK, ("holes", axis), message, f"like `{axis}: {_widened(shape, _NEEDS[holes])}`")
+
+
+def _widened(shape: str, letter: str) -> str:
+    """The nearest shape with the axis of `letter` full."""
+    axes = shape.split("x")
+    if len(axes) < "TSNB".index(letter) + 1:
+        axes = ["1"] * ("TSNB".index(letter) + 1 - len(axes)) + axes
+    axes[-1 - "TSNB".index(letter)] = letter
+    return "x".join(axes)
+
+
+def _sink(case: Complete) -> Iterator[Impossible]:
+    if case.values["sink"] is True and case.values["smooth"] is True:
+        message = "a sink takes the place of the 0 that smooth softmax adds: no text says what both mean"
+        yield Impossible(Mistake.MASK, ("smooth", "sink"), message, "keep one of the two")
+
+
+def _stages(case: Complete) -> Iterator[Impossible]:
+    if _operator(case) == "gqa" and case.values["scores"] in ("raw", "capped"):
+        message = f"gqa (GroupQueryAttention) gives `biased` scores or `weights`, not `{case.values['scores']}`"
+        yield Impossible(Mistake.FOREIGN, ("scores", "op"), message, "its qk_output is before or after the softmax")
+
+
+_SIZES = ("batch", *LENGTHS)
+RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+    (("op", *(axis.name for axis in AXES.values() if axis.ops)), _foreign),
+    (("op", "causal", "window", "kv_len"), _causality),
+    (("op", "capacity", *_SIZES), _ragged),
+    (("op", "capacity", *_SIZES), _cross),
+    (("past", "capacity", *_SIZES), _buffers),
+    (("op", "opset", "capacity", "window", "window_right"), _opset),
+    (("op", "bias", "mask", *_SIZES), _shapes),
+    (("holes", "bias", "mask"), _holes),
+    (("sink", "smooth"), _sink),
+    (("op", "scores"), _stages),
+)
+"""The axes that a rule needs to be usable, and the rule."""

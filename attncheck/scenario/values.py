@@ -1,0 +1,95 @@
+"""The kinds of value that an axis may hold, each with its own words for what is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attncheck.scenario.diagnostics import listed
+
+INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer within bounds, or one word in its place."""
+
+    minimum: int
+    maximum: int = INT32
+    word: str | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        upper = f" to {self.maximum:,}" if self.maximum != INT32 else " up"
+        return f"an integer from {self.minimum}{upper}" + (f", or `{self.word}`" if self.word else "")
+
+
+@dataclass(frozen=True)
+class Positive:
+    """A finite number above 0, or one word in its place."""
+
+    word: str | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return "a number above 0" + (f", or `{self.word}`" if self.word else "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a closed list of words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return listed(self.words)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """true or false."""
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return "`true` or `false`"
+
+
+@dataclass(frozen=True)
+class PerBatch:
+    """An integer for every batch entry, or a list with one for each, or one word in their place."""
+
+    minimum: int
+    word: str | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        other = f", or `{self.word}`" if self.word else ""
+        return f"an integer from {self.minimum} up, or a list of them, one a batch entry{other}"
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The shape of an array over the scores, each axis full or 1, or the word `none`.
+
+    shapes   the shapes that may be written: B batch, N heads, S queries, T keys
+    """
+
+    shapes: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return "`none`, or a shape over the scores with each axis full or 1, from `SxT` to `BxNxSxT`, like `1xNxSxT`"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every value that is allowed."""
+        return ("none", *self.shapes)
+
+
+Values = Integer | Positive | Choice | Boolean | PerBatch | Broadcast

@@ -1,0 +1,32 @@
+"""What joins the scores beside q and k: bias, holes, sink. As all data, a pure function of coordinates.
+
+The recipe is that of `coordinates`, with the tensor names "bias", "holes" and "sink". A bias and a hole stand at
+(b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.tensors.coordinates import Bits, fold, normal, rows_bits, uniform
+
+
+def bias(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Uniform on [-2, 2), float64 [batch, heads, queries, keys]; `keys` int64 holds s of each key."""
+    return 2.0 * uniform(_bits("bias", seed, batch, heads, queries, keys))
+
+
+def holes(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """About a third of the keys, bool [batch, heads, queries, keys]."""
+    return np.asarray(_bits("holes", seed, batch, heads, queries, keys) % np.uint64(3) == 0)
+
+
+def sink(seed: int, heads: int) -> NDArray[np.float64]:
+    """Nearly normal, float64 [heads]: another for each head, about as large as a score."""
+    return normal(rows_bits(seed, "sink", 1, heads, np.zeros((1, 1), np.int64)))[0, :, 0]
+
+
+def _bits(tensor: str, seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> Bits:
+    rows = rows_bits(seed, tensor, batch, heads, np.broadcast_to(np.arange(queries), (batch, queries)))
+    return fold(rows[..., None], keys.astype(np.int64).view(np.uint64))
