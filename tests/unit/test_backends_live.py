@@ -166,6 +166,18 @@ def test_the_reference_evaluator_computes_a_standard_model_and_names_its_operato
     assert answer["evidence"] == {"provider": "onnx.reference", "kernels": ["Attention"]}
 
 
+def test_the_reference_evaluator_passes_scenarios_of_the_standard_operator_and_declares_the_others() -> None:
+    standard = [
+        scenario(id="prefill", op="attention"),
+        scenario(id="past", op="attention", q_len=(4,), past_len=(6,), causal=True),
+        scenario(id="mask", op="attention", q_len=(4,), past_len=(5,), mask="SxT"),
+    ]
+    found = results("onnx-ref", Table("onnx-ref"), [*standard, scenario(id="gqa")])
+    verdicts = {case: it.verdict for case, it in found.items()}
+    assert verdicts.pop("gqa") is Verdict.UNSUPPORTED
+    assert set(verdicts.values()) == {Verdict.PASS}, found
+
+
 def test_bfloat16_crosses_as_its_bits_in_both_directions(evaluator: Worker) -> None:
     ones = np.full((1, 2, 3, 4), 0x3F80, np.uint16)  # 1.0 in bfloat16: equal keys average equal values
     handle = evaluator.prepare({"model": attention_model(TensorProto.BFLOAT16)}, 20.0)
