@@ -77,6 +77,7 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
         memory_limit=wanted.backend_memory,
         repeat=wanted.repeat,
         fail_fast=wanted.fail_fast,
+        sharpness=wanted.detail is Detail.VERBOSE,
         cancelled=cancelled,
         expectations=wanted.expectations,
         settings=_settings(wanted),

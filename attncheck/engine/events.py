@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from attncheck.backends.base import Hello
 from attncheck.compare.difference import Difference
+from attncheck.compare.sharpness import Sharpness
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
@@ -47,6 +48,7 @@ class Result:
     worst        the difference with the largest margin, None when nothing could be compared
     message      for verdicts without numbers: what happened, in a sentence
     diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
+    sharpness    for right numbers, where it was asked for: which wrong kernels the tolerance would have rejected
     attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
     reference    whether this backend is the reference
     expected     what an expectation said of it, None where there is none
@@ -63,6 +65,7 @@ class Result:
     worst: Difference | None = None
     message: str = ""
     diagnosis: str = ""
+    sharpness: Sharpness | None = None
     attribution: Attribution | None = None
     stderr: str = ""
     reference: bool = False

@@ -39,8 +39,11 @@ class Asked:
         return given.get(backend, given.get("*"))
 
 
-def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) -> Result:
-    """Judge every repeat of `attempt`: the first that does not pass is the result, with what changed between them."""
+def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sharpness: bool = False) -> Result:
+    """Judge every repeat of `attempt`: the first that does not pass is the result, with what changed between them.
+
+    sharpness   whether to hold the tolerance against every relevant wrong kernel, which costs much more than the rest
+    """
     if attempt.unsupported is not None:
         blank = Result(asked.case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
         return replace(blank, message=attempt.unsupported, reference=reference)
@@ -52,20 +55,28 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool) ->
     flaky = len({judged.verdict for judged in rounds}) > 1
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
     status = of_verdict(worst.verdict)
-    remarked = _remarked(asked, backend, worst, attempt.rounds[at], reference)
+    remarked = _remarked(asked, backend, worst, attempt.rounds[at])
+    if worst.verdict is Verdict.PASS and not reference:
+        remarked = _sharpened(asked, backend, worst, sharpness)
     return replace(
         remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds
     )
 
 
-def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome], reference: bool) -> Result:
-    """With a diagnosis of wrong numbers, or with the flag `vacuous` on right ones that prove nothing."""
+def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome]) -> Result:
+    """With a diagnosis of wrong numbers."""
+    if judged.verdict not in NUMBERS:
+        return judged
     given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
-    if judged.verdict in NUMBERS:
-        return replace(judged, diagnosis=remarks.diagnosis(*given, outcomes, judged.differences))
-    if judged.verdict is Verdict.PASS and not reference and remarks.vacuous(*given):
-        return replace(judged, flags=(*judged.flags, Flag.VACUOUS))
-    return judged
+    return replace(judged, diagnosis=remarks.diagnosis(*given, outcomes, judged.differences))
+
+
+def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:
+    """With what right numbers prove: the flag `vacuous` for nothing, and if `every`, what would have been noticed."""
+    given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
+    found = remarks.sharp(*given, every=every)
+    flags = (*judged.flags, *((Flag.VACUOUS,) if found.vacuous else ()))
+    return replace(judged, flags=flags, sharpness=found if every else None)
 
 
 def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Result:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attncheck.backends.base import Compute, Outcome
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.difference import Difference
-from attncheck.compare.sharpness import sharpness
+from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.graph.case import Case
 from attncheck.oracle.answer import Answer
 from attncheck.problem import Problem
@@ -31,8 +31,14 @@ def diagnosis(
     return ""
 
 
-def vacuous(
-    case: Case, problem: Problem, answers: Sequence[Answer], compute: Compute, override: Tolerance | None
-) -> bool:
-    """Whether the tolerance would let every wrong kernel pass."""
-    return sharpness(problem, case.inputs, answers, compute, override, first_only=True).vacuous
+def sharp(
+    case: Case,
+    problem: Problem,
+    answers: Sequence[Answer],
+    compute: Compute,
+    override: Tolerance | None,
+    *,
+    every: bool,
+) -> Sharpness:
+    """Which wrong kernels the tolerance rejects: `every` relevant one is tried, or no more than `vacuous` needs."""
+    return sharpness(problem, case.inputs, answers, compute, override, first_only=not every)

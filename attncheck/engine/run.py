@@ -50,6 +50,7 @@ class Options:
     memory_limit bytes of memory that a backend's process may hold while it computes; None for no limit
     repeat       how often each case is run, in the same worker
     fail_fast    whether to stop at the first failing case
+    sharpness    whether to hold each passing case against every wrong kernel, not only until one is rejected
     cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
     settings     told in RunStarted
     finished     cases of an earlier run, by id: one with the same content on the same backends is told again, not run
@@ -60,6 +61,7 @@ class Options:
     memory_limit: int | None = None
     repeat: int = 1
     fail_fast: bool = False
+    sharpness: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
     settings: Mapping[str, str] = field(default_factory=dict)
     finished: Mapping[str, CaseFinished] = field(default_factory=dict)
@@ -145,7 +147,7 @@ def _cases(
             oldest = pending.popleft()
             if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
                 return
-            finished = _judge(oldest, reference, options.expectations) if isinstance(oldest, _Pending) else oldest
+            finished = _judge(oldest, reference, options) if isinstance(oldest, _Pending) else oldest
             yield finished
             if options.fail_fast and any(result.status in _FAILING for result in finished.results):
                 return
@@ -178,14 +180,15 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
     return False
 
 
-def _judge(pending: _Pending, reference: Backend | None, expectations: Expectations) -> CaseFinished:
+def _judge(pending: _Pending, reference: Backend | None, options: Options) -> CaseFinished:
     asked = judge.Asked(pending.case, pending.problem, pending.answers)
     judged = []
     for lane, future in pending.attempts:
         backend, attempt = lane.backend, future.result()
-        judged.append(Judged(backend, attempt, judge.result(asked, backend, attempt, backend is reference)))
+        judged_result = judge.result(asked, backend, attempt, backend is reference, options.sharpness)
+        judged.append(Judged(backend, attempt, judged_result))
     hellos = {lane.backend.name: lane.hello for lane, _ in pending.attempts}
-    results = tuple(expectations.held(it, hellos[it.backend]) for it in attributed(asked, judged))
+    results = tuple(options.expectations.held(it, hellos[it.backend]) for it in attributed(asked, judged))
     return CaseFinished(pending.scenario, pending.case.digest, results)
 
 

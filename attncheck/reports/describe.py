@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attncheck.compare.difference import Difference, Place
+from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import Attribution, Result
-from attncheck.reports.numbers import element, number
+from attncheck.reports.numbers import element, number, plural
 from attncheck.scenario.model import Scenario
 
 AUTO_MARK = "*"
@@ -99,3 +100,9 @@ def _lengths(lengths: tuple[int, ...]) -> str:
     if len(set(lengths)) == 1:
         return str(lengths[0])
     return "[" + ", ".join(map(str, lengths)) + "]"
+
+
+def sharpness(found: Sharpness) -> str:
+    """How many wrong kernels a passing case would have noticed, and which it would not."""
+    said = f"rejects {len(found.rejected)} of {plural(len(found.relevant), 'relevant wrong kernel')}"
+    return f"{said}; not {', '.join(found.survivors)}" if found.survivors else said

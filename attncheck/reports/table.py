@@ -150,6 +150,8 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
         texts += describe.others(result.differences, worst)
     if result.message and result.verdict is not Verdict.PASS:
         texts.append(result.message)
+    if result.sharpness is not None and verbose:
+        texts.append(describe.sharpness(result.sharpness))
     if result.diagnosis:
         texts.append(result.diagnosis)
     if result.attribution is not None:

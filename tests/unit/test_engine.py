@@ -11,6 +11,7 @@ import pytest
 
 from attncheck.backends.base import BackendUnavailable, CannotRequest, Compute, Evidence, Hello, Launch, Request
 from attncheck.backends.ort_cpu import OrtCpu
+from attncheck.compare.sharpness import Sharpness
 from attncheck.engine import run as engine
 from attncheck.engine import status
 from attncheck.engine.events import BackendFailed, CaseFinished, Counts, Event, Result, RunFinished, RunStarted
@@ -206,6 +207,23 @@ def test_a_wrong_reference_fails_on_its_own_row_and_is_suspect() -> None:
     assert wrong.attribution is not None
     assert wrong.attribution.said == "reference suspect: ort-cpu agrees with the oracle"
     assert [it.status for it in results(found, "ort-cpu")] == [Status.PASSED]
+
+
+def test_a_passing_case_tells_what_it_would_have_noticed_where_that_is_asked_for() -> None:
+    def sharpness(*, asked_for: bool, tolerance: float) -> Sharpness | None:
+        case = scenario(tolerance={"*": Tolerance(tolerance)})
+        found = list(engine.run([case], [OrtCpu()], None, engine.Options(sharpness=asked_for)))
+        (passed,) = results(found, "ort-cpu")
+        assert passed.verdict is Verdict.PASS
+        return passed.sharpness
+
+    assert sharpness(asked_for=False, tolerance=1e-5) is None
+    sharp, blunt = sharpness(asked_for=True, tolerance=1e-5), sharpness(asked_for=True, tolerance=0.3)
+    assert sharp is not None
+    assert blunt is not None
+    assert not sharp.survivors
+    assert "causal-ignored" in sharp.rejected
+    assert set(blunt.rejected) < set(sharp.rejected)
 
 
 @pytest.mark.parametrize("faulty", [Faulty(refuse="no adapter"), Faulty(check="no adapter")])
