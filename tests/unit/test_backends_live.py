@@ -168,9 +168,9 @@ def test_the_reference_evaluator_computes_a_standard_model_and_names_its_operato
 
 def test_the_reference_evaluator_passes_scenarios_of_the_standard_operator_and_declares_the_others() -> None:
     standard = [
-        scenario(id="prefill", op="attention"),
-        scenario(id="past", op="attention", q_len=(4,), past_len=(6,), causal=True),
-        scenario(id="mask", op="attention", q_len=(4,), past_len=(5,), mask="SxT"),
+        scenario(id="prefill", op="attention", opset=23),
+        scenario(id="past", op="attention", opset=23, q_len=(4,), past_len=(6,), causal=True),
+        scenario(id="mask", op="attention", opset=23, q_len=(4,), past_len=(5,), mask="SxT"),
     ]
     found = results("onnx-ref", Table("onnx-ref"), [*standard, scenario(id="gqa")])
     verdicts = {case: it.verdict for case, it in found.items()}
