@@ -70,3 +70,58 @@ def scenarios(draw: st.DrawFn, op: str | None = None, dtypes: tuple[str, ...] = 
     if axes["rotary"]:
         axes["rotary_dim"] = 2 * draw(st.integers(1, axes["head_dim"] // 2))
     return scenario(**axes)
+
+
+BIASES = (None, "BxNxSxT", "1xNxSxT", "Bx1xSxT", "1x1xSxT")
+
+
+@st.composite
+def features(draw: st.DrawFn, shapes: tuple[str | None, ...] = BIASES) -> dict[str, Any]:
+    """A bias of some shape, with holes that it has room for."""
+    shape = draw(st.sampled_from(shapes))
+    if shape is None:
+        return {}
+    room = {"keys": "T", "first-row": "S", "middle-row": "S", "last-row": "S", "entry": "B"}
+    holes = ["none", *(holes for holes, letter in room.items() if letter in shape)]
+    return {"bias": shape, "holes": draw(st.sampled_from(holes))}
+
+
+@st.composite
+def attention_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Scenario:
+    """Any small scenario of ai.onnx Attention, at opset 25, which has everything."""
+    batch, kv_heads, q_len = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 9))
+    size = st.integers(0, 20)
+    axes: dict[str, Any] = {
+        "op": "attention",
+        "opset": 25,
+        "dtype": draw(st.sampled_from(dtypes)),
+        "layout": draw(st.sampled_from(("bsnh", "bnsh"))),
+        "q_len": (q_len,) * batch,
+        "kv_heads": kv_heads,
+        "heads": kv_heads * draw(st.integers(1, 3)),
+        "head_dim": draw(st.sampled_from((4, 5, 8, 16))),
+        "v_head_dim": draw(st.sampled_from((None, 4, 12))),
+        "scale": draw(st.sampled_from((None, 0.25))),
+        "softcap": draw(st.sampled_from((0.0, 2.0))),
+        "causal": draw(st.booleans()),
+        "window": draw(st.one_of(st.none(), st.integers(1, 12))),
+        "window_right": draw(st.one_of(st.none(), st.integers(0, 12))),
+        "scores": draw(st.sampled_from((None, "raw", "capped", "biased", "weights"))),
+        "present": draw(st.booleans()),
+    }
+    match draw(st.sampled_from(("past", "cross", "cache", "own cache"))):
+        case "past":
+            axes["past_len"] = (draw(size),) * batch
+        case "cross":
+            axes["keys"] = (draw(size) + 1,) * batch
+        case "cache":
+            axes["past_len"] = tuple(draw(size) for _ in range(batch))
+            axes["capacity"] = q_len + max(axes["past_len"]) + draw(st.integers(0, 5))
+        case "own cache":
+            axes["keys"] = tuple(draw(size) for _ in range(batch))
+            axes["capacity"] = max(axes["keys"]) + draw(st.integers(1, 5))
+    chosen = draw(features((*BIASES, "NxSxT", "1x1xT", "SxT", "1xT", "Sx1", "Bx1x1xT")))
+    boolean: bool = draw(st.booleans())
+    if chosen and boolean:
+        chosen["mask"] = chosen.pop("bias")
+    return scenario(**axes, **chosen)
