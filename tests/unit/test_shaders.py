@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attncheck import shipped
@@ -14,6 +16,7 @@ from attncheck.kernels.sources import SHADERS
 from attncheck.kernels.uniforms import fields
 from tests.device import KERNELS, has_f16, plan, runtime, work
 from tests.drawing import scenario
+from tests.dressing import STAGES, masked, packed, scored, sunk
 
 FILES = sorted(shipped.shaders_dir().glob("*.wgsl"))
 every_shader = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -25,13 +28,23 @@ STORAGE_BUFFERS = 8
 
 @cache
 def specialisations() -> frozenset[tuple[str, str]]:
-    """(shader, prelude) of every plan: each dtype, with rotary and without, with a past, on both kernels."""
-    return frozenset(
-        (dispatch.shader, dispatch.prelude)
+    """(shader, prelude) of every plan: each dtype, with rotary and without, with a past, packed, with every feature."""
+    plain = [
+        work(scenario(dtype=dtype, rotary=rotary, past_len=(3,)))
         for dtype in ("float32", "float16")
         for rotary in (None, "half")
+    ]
+    featured = [
+        scored(sunk(masked(packed(given), mask), np.zeros(4), smooth=True), stage)
+        for given in plain
+        for mask in (np.ones((4, 7), np.bool_), np.ones((4, 7)))
+        for stage in STAGES
+    ]
+    return frozenset(
+        (dispatch.shader, dispatch.prelude)
+        for given in (*plain, *featured)
         for kernel in KERNELS
-        for dispatch in plan(work(scenario(dtype=dtype, rotary=rotary, past_len=(3,))), kernel).dispatches
+        for dispatch in plan(given, kernel).dispatches
     )
 
 
@@ -55,7 +68,7 @@ def test_every_shader_compiles_with_every_prelude_in_use() -> None:
 
 def test_shapes_and_features_specialise_nothing() -> None:
     """Pipelines cost most of a cold start: a few for all cases there are."""
-    assert len(specialisations()) <= 14
+    assert len(specialisations()) <= 16
 
 
 def test_only_enable_and_aliases_are_prepended() -> None:
@@ -95,9 +108,9 @@ def test_a_shader_keeps_to_the_default_limits(file: Path) -> None:
 
 
 def workgroup_bytes(text: str) -> int:
-    """Bytes of the workgroup variables, from the constants of the text; Visible is three words."""
+    """Bytes of the workgroup variables, from the constants of the text; Visible is four words."""
     constants = {name: int(value) for name, value in re.findall(r"const (\w+) = (\d+)u;", text)}
-    element = {"f32": 4, "u32": 4, "Visible": 12}
+    element = {"f32": 4, "u32": 4, "Visible": 16}
     total = 0
     for kind, count in re.findall(r"var<workgroup> \w+: array<(\w+), ([^>]+)>;", text):
         factors = [constants[factor.strip()] for factor in count.split("*")]
@@ -122,3 +135,22 @@ def test_both_kernels_cap_scores_by_the_same_words() -> None:
 
     assert len(twins("online")) == 2
     assert twins("online") == twins("naive_scores")
+
+
+def test_all_shaders_that_know_hidden_keys_agree_on_their_number() -> None:
+    def numbers(name: str) -> set[str]:
+        texts = [code(file) for file in FILES]
+        return {value for text in texts for value in re.findall(rf"const {name}: f32 = ([^;]+);", text)}
+
+    assert numbers("HIDDEN") == {"-1.5e38"}
+    assert numbers("LIMIT") == {"-1.4e38"}
+    assert numbers("LOG2E") == {"1.4426950408889634"}
+
+
+def test_no_difference_of_two_scores_overflows() -> None:
+    """The largest bias in log2 units against the number of hidden keys, and against its own opposite."""
+    (largest,) = re.findall(r"const LARGEST: f32 = ([^;]+);", code(shipped.shaders_dir() / "mask.wgsl"))
+    score = float(largest) * math.log2(math.e)
+    assert score < 1.4e38
+    assert 1.5e38 + score < float(np.finfo(np.float32).max)
+    assert 2.0 * score < float(np.finfo(np.float32).max)

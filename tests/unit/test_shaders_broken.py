@@ -19,12 +19,12 @@ from tests.drawing import scenario
 
 BROKEN = [
     ("online", "running_max[tile_row] = new_max;", "", "the running maximum is not kept"),
-    ("online", "var new_max = old_max;", "var new_max = LOWEST;", "the running maximum forgets earlier keys"),
+    ("online", "var new_max = old_max;", "var new_max = HIDDEN;", "the running maximum forgets earlier keys"),
     ("online", "new_max = max(new_max, weights[base + slot - start]);", "new_max = 0.0;", "no maximum at all"),
     ("online", "rescale[tile_row] = factor;", "rescale[tile_row] = 1.0;", "earlier values are not rescaled"),
     ("online", "running_sum[tile_row] * factor + sum", "running_sum[tile_row] + sum", "the sum is not rescaled"),
-    ("online", "min(start + KEYS, row_visible[tile_row].hi)", "start + KEYS", "keys beyond the last one"),
-    ("online", "max(start, row_visible[tile_row].lo)", "start", "keys before the window"),
+    ("online", "min(start + KEYS, row_visible[tile_row].end)", "start + KEYS", "keys beyond the last one"),
+    ("online", "max(start, row_visible[tile_row].first)", "start", "keys before the window"),
     ("online", "start < tile_hi; start += KEYS", "start + KEYS < tile_hi; start += KEYS", "the last tile is skipped"),
     ("online", "return kv_head * params.head_group + packed", "return packed", "query heads of the first KV head"),
     ("online", "let kv_head = tile / head_tiles % params.kv_heads;", "let kv_head = 0u;", "the first KV head for all"),
@@ -40,7 +40,7 @@ BROKEN = [
     ("naive_softmax", "highest = max(highest, scores[base + slot]);", "highest = 0.0;", "no maximum at all"),
     ("naive_softmax", "partial[lane] += partial[lane + half];", "", "the sum of one invocation's keys"),
     ("naive_softmax", "flat_row / params.rows / params.heads", "flat_row / params.rows", "another member's lengths"),
-    ("naive_output", "slot < seen.hi; slot += PARTS", "slot + 1u < seen.hi; slot += PARTS", "the last key is lost"),
+    ("naive_output", "slot < seen.end; slot += PARTS", "slot + 1u < seen.end; slot += PARTS", "the last key is lost"),
     ("naive_output", "head / params.head_group", "head % (params.heads / params.head_group)", "KV heads tiled"),
     ("naive_output", "part < PARTS", "part < PARTS - 1u", "an eighth of the keys is lost"),
     ("rotary", "x * c - y * s", "x * c + y * s", "turned the other way"),
@@ -98,7 +98,7 @@ def test_a_running_maximum_that_is_not_kept_is_invisible_on_normal_data(tmp_path
     folder = tmp_path / "shaders"
     shutil.copytree(shipped.shaders_dir(), folder)
     text = (folder / "online.wgsl").read_text(encoding="utf-8")
-    broken = text.replace("var new_max = old_max;", "var new_max = LOWEST;")
+    broken = text.replace("var new_max = old_max;", "var new_max = HIDDEN;")
     (folder / "online.wgsl").write_text(broken, encoding="utf-8")
     given = work(scenario(q_len=(9,), past_len=(70,)))
     outputs = compute(given, "online", folder)

@@ -1,0 +1,137 @@
+"""Broken copies of what shaders do with masks, sinks, packed roles and score outputs are caught."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attncheck import shipped
+from attncheck.compare import judge
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.attention import answer
+from tests.device import KERNELS, Work, compute, failing, has_f16, work, worker_module
+from tests.drawing import scenario
+from tests.dressing import STAGES, masked, packed, packed_by_heads, scored, sunk
+
+ROWS, KEYS, HEADS = 10, 47, 4
+
+BROKEN = [
+    ("mask", "byte != 0u", "byte == 0u", "false shows and true hides"),
+    ("mask", "element % 4u * 8u", "0u", "the first of four booleans for all"),
+    ("mask", "word >> 16u, element % 2u == 1u", "word >> 16u, false", "the even halves of words only"),
+    ("mask", "if (slot < params.mask_slots)", "if (true)", "a mask is read behind its end"),
+    ("mask", "batch * params.mask_batch", "0u", "batch entry 0's mask for all"),
+    ("mask", "head * params.mask_head", "0u", "head 0's mask for all"),
+    ("mask", "row * params.mask_row", "0u", "row 0's mask for all"),
+    ("mask", "slot * params.mask_slot", "slot", "a broadcast last axis is not"),
+    ("mask", "clamp(before + own, -LARGEST, LARGEST)", "own", "the last of two masks only"),
+    ("mask", "before > LIMIT", "true", "a later mask shows what an earlier one hid"),
+    ("mask", "params.more != 0u && own > LIMIT", "params.more != 0u && false", "an earlier mask is forgotten"),
+    ("mask", "(bits & 0x7f800000u) == 0x7f800000u", "false", "minus infinity is a number"),
+    ("mask", "(bits & 0x7c00u) == 0x7c00u", "bits >= 0x7c00u", "negative numbers in float16 hide"),
+    ("naive_scores", "added * LOG2E", "added", "a bias in natural units"),
+    ("naive_scores", "+ added * LOG2E", "", "a bias only hides"),
+    ("naive_scores", "if (added < LIMIT)", "if (false)", "a hidden key scores like a low one"),
+    ("naive_scores", "batch * params.bias_batch", "0u", "batch entry 0's bias for all"),
+    ("naive_scores", "head * params.bias_head", "0u", "head 0's bias for all"),
+    ("naive_scores", "row * params.bias_row", "0u", "row 0's bias for all"),
+    ("online", "added * LOG2E", "added", "a bias in natural units"),
+    ("online", "if (added < LIMIT)", "if (false)", "a hidden key scores like a low one"),
+    ("online", "head * params.bias_head", "kv_head * params.bias_head", "a KV head's bias for its query heads"),
+    ("online", "batch * params.bias_batch", "0u", "batch entry 0's bias for all"),
+    ("online", "row * params.bias_row", "packed * params.bias_row", "a packed row's bias"),
+    ("online", "slot >= seen.lo && slot < seen.hi", "true", "a row that may give the mean sees all keys"),
+    ("online", "score < LIMIT && (params.mean", "false && (params.mean", "hidden keys weigh where none is seen"),
+    ("online", "sink[head] * LOG2E", "sink[head]", "a sink in natural units"),
+    ("online", "sinks[0] = sink[head]", "sinks[0] = sink[0]", "head 0's sink for all"),
+    ("online", "if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
+    ("online", "if (params.zero_sink != 0u)", "if (false)", "smooth softmax is ignored"),
+    ("online", "return factor / total;", "return 1.0 / total;", "sums are not rescaled to the sink's maximum"),
+    ("naive_softmax", "* LOG2E", "", "a sink in natural units"),
+    ("naive_softmax", "flat_row / params.rows % params.heads]", "0u]", "head 0's sink for all"),
+    ("naive_softmax", "if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
+    ("naive_softmax", "if (params.zero_sink != 0u)", "if (false)", "smooth softmax is ignored"),
+    ("naive_softmax", "highest < LIMIT && params.mean != 0u", "false", "a row masked empty gives 0, not the mean"),
+    ("naive_softmax", "highest < LIMIT && params.mean != 0u", "highest < LIMIT", "a row masked empty gives the mean"),
+    ("naive_scores", "slot >= seen.lo && slot < seen.hi", "true", "a row that may give the mean sees all keys"),
+    ("append", "params.source_first + batch", "batch", "the first of packed roles for all"),
+    ("append", "row * params.source_row", "row * params.dim * params.heads", "packed rows are narrower than they are"),
+    ("rotary", "params.source_first + batch", "batch", "the first of packed roles for all"),
+    ("score_output", "return pack2x16float(vec2<f32>(score, 0.0));", "return bitcast<u32>(score);", "bits of float32"),
+    ("score_output", "slot < seen.first || slot >= seen.end", "false", "scores of slots without a key"),
+    ("score_output", "bits = (bits & (0xffff0000u >> (half * 16u))) |", "bits =", "a half erases the other"),
+    ("score_output", "element >= begin && element < end", "true", "a block writes its neighbours' halves"),
+    ("score_output", "* params.unit", "", "binary logarithms are given out"),
+    ("score_output", "flat_row - params.first_row", "flat_row", "a later block reads where the first one stood"),
+    ("score_output", "if (score < NEAR_LOWEST) {", "if (false) {", "hidden scores are a large number"),
+]  # fmt: skip
+
+
+@cache
+def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
+    """Small cases that between them have every feature, with their answers."""
+    random = np.random.default_rng(3)
+    holes = random.random((2, HEADS, ROWS, KEYS)) > 0.4
+    holes[:, :, 2] = False
+    bias = np.where(holes, random.standard_normal(holes.shape), -np.inf)
+    found = []
+    for dtype in ("float32", "float16") if has_f16() else ("float32",):
+        axes: dict[str, Any] = {"dtype": dtype, "q_len": (ROWS,) * 2, "past_len": (37, 20), "head_dim": 8}
+        plain = work(scenario(**axes))
+        found += [
+            masked(plain, holes),
+            masked(plain, bias).with_problem(empty_row="mean"),
+            masked(masked(plain, holes[:, :1]), bias[0, :, :1]),
+            masked(masked(plain, bias[1, 0]), 2.0 * random.standard_normal((HEADS, 1, 1)), slots=None),
+            masked(plain, random.standard_normal((ROWS, 1)), slots=30),
+            masked(plain, np.ones((1, ROWS, 20), np.bool_)),
+            sunk(plain, np.array([-1.0, 0.5, 2.0, 200.0])),
+            sunk(plain, None, smooth=True),
+            packed(plain),
+            packed_by_heads(plain),
+            packed(work(scenario(**axes, rotary="half"))),
+            *(scored(sunk(masked(plain, bias), np.arange(4.0)), stage, KEYS) for stage in STAGES),
+        ]
+    return tuple((each, answer(each.problem, each.inputs)) for each in found)
+
+
+def caught(kernel: str, shaders: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether any case shows a difference, in one block or many, or the worker itself says that something is wrong."""
+    failure = worker_module("failure").Failure
+    for block in (1 << 20, 4 * KEYS * 3):
+        monkeypatch.setattr("attncheck.kernels.naive.SCORES_BYTES", block)
+        for given, answers in works():
+            try:
+                outputs = compute(given, kernel, shaders)
+            except failure as error:
+                assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
+                return True
+            if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_shaders_as_they_are_pass(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not caught(kernel, shipped.shaders_dir(), monkeypatch)
+
+
+@pytest.mark.parametrize(("shader", "old", "new", "fault"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN])
+def test_a_broken_copy_is_caught(
+    shader: str, old: str, new: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "float16" in fault and not has_f16():
+        pytest.skip("the adapter has no f16")
+    folder = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), folder)
+    text = (folder / f"{shader}.wgsl").read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must stand once in {shader}.wgsl"
+    (folder / f"{shader}.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    kernels = [kernel for kernel in KERNELS if shader.startswith(kernel)] or KERNELS
+    for kernel in kernels:
+        assert caught(kernel, folder, monkeypatch), fault
