@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -80,9 +81,13 @@ class Worker:
         """Hand over a request's payload; the handle runs it. Raises WorkerFailed."""
         return cast("int", self._ask({"do": "prepare", "payload": payload}, limit))
 
-    def run(self, handle: int, inputs: Any, limit: float) -> dict[str, Any]:
-        """Run a prepared request: its "outputs" and "evidence". Raises WorkerFailed."""
-        return cast("dict[str, Any]", self._ask({"do": "run", "handle": handle, "inputs": inputs}, limit))
+    def run(self, handle: int, inputs: Any, limit: float, bind: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Run a prepared request: its "outputs" and "evidence". Raises WorkerFailed.
+
+        bind   input name -> output of this worker's last run, of whatever handle, that it is given
+        """
+        request = {"do": "run", "handle": handle, "inputs": inputs, "bind": dict(bind or {})}
+        return cast("dict[str, Any]", self._ask(request, limit))
 
     def release(self, handle: int, limit: float) -> None:
         """Let a prepared request go. Raises WorkerFailed."""

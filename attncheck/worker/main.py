@@ -4,8 +4,12 @@ The first frame from the engine holds the runtime's options; the first frame bac
 reply a request, in order:
 
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
-    {"do": "run", "handle": ..., "inputs": {...}}   -> {"ok": {"outputs": {...}, "evidence": {...}}}
+    {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: output of the last run}}
+                                                    -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "release", "handle": ...}                -> {"ok": null}
+
+"bind" gives an input the array that the last run of any handle left as an output: a step eats the present of the one
+before as its past, and the array does not cross the pipe.
 
 A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
@@ -51,27 +55,46 @@ def _private_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _serve(runtime: Any, requests: BinaryIO, replies: BinaryIO) -> None:
-    prepared: Dict[int, Any] = {}
+    service = Service(runtime)
     while True:
         try:
             request = wire.receive(requests)
         except wire.Closed:
             return
-        wire.send(replies, _answer(lambda: _do(runtime, prepared, request)))  # noqa: B023
+        wire.send(replies, _answer(lambda: service.answer(request)))  # noqa: B023
 
 
-def _do(runtime: Any, prepared: Dict[int, Any], request: Dict[str, Any]) -> Any:
-    if request["do"] == "prepare":
-        handle = max(prepared, default=0) + 1
-        prepared[handle] = runtime.prepare(request["payload"])
-        return handle
-    if request["do"] == "run":
-        outputs, evidence = runtime.run(prepared[request["handle"]], request["inputs"])
+class Service:
+    """A runtime with what it has prepared, and the outputs of its last run, which the next one may be bound to."""
+
+    def __init__(self, runtime: Any) -> None:
+        self.runtime = runtime
+        self.prepared: Dict[int, Any] = {}
+        self.last: Dict[str, Any] = {}
+
+    def answer(self, request: Dict[str, Any]) -> Any:
+        """What "ok" holds in the reply."""
+        if request["do"] == "prepare":
+            handle = max(self.prepared, default=0) + 1
+            self.prepared[handle] = self.runtime.prepare(request["payload"])
+            return handle
+        if request["do"] == "run":
+            return self._run(request)
+        if request["do"] == "release":
+            self.runtime.release(self.prepared.pop(request["handle"]))
+            return None
+        raise Failure("error", "the worker does not know the request %r" % (request["do"],))
+
+    def _run(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        bound = request.get("bind", {})
+        missing = [output for output in bound.values() if output not in self.last]
+        if missing:
+            raise Failure("error", "no output %s of a last run to bind to" % ", ".join(missing))
+        inputs = dict(request["inputs"], **{name: self.last[output] for name, output in bound.items()})
+        self.last = {}
+        outputs, evidence = self.runtime.run(self.prepared[request["handle"]], inputs)
+        self.last = outputs
         return {"outputs": outputs, "evidence": evidence}
-    if request["do"] == "release":
-        runtime.release(prepared.pop(request["handle"]))
-        return None
-    raise Failure("error", "the worker does not know the request %r" % (request["do"],))
 
 
 def _answer(work: Callable[[], Any]) -> Dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from numpy.typing import NDArray
 
 from attncheck.backends.base import BackendUnavailable, Evidence, Hello
 from attncheck.backends.ort_cpu import PROVIDER, OrtCpu
@@ -70,3 +72,26 @@ def test_an_onnx_runtime_that_is_too_old_says_what_to_install() -> None:
 def test_another_provider_in_the_profile_is_a_fallback() -> None:
     assert BACKEND.fallback(Evidence(PROVIDER, ("GroupQueryAttention",))) is None
     assert "WebGpuExecutionProvider" in (BACKEND.fallback(Evidence("WebGpuExecutionProvider")) or "")
+
+
+def test_a_step_bound_to_the_present_of_the_last_one_continues_its_past(worker: Worker) -> None:
+    first = write.build(scenario(q_len=(3,), past_len=(4,)))
+    second = write.build(scenario(q_len=(1,), past_len=(7,)))
+    worker.run(worker.prepare({"model": first.model}, 20.0), dict(first.inputs), 20.0)
+    fed = {name: array for name, array in second.inputs.items() if not name.startswith("past_")}
+    bind = {"past_key": "present_key", "past_value": "present_value"}
+    bound = worker.run(worker.prepare({"model": second.model}, 20.0), fed, 20.0, bind)["outputs"]
+    key = np.concatenate([first.inputs["past_key"], _heads(first.inputs["key"]), _heads(second.inputs["key"])], axis=2)
+    np.testing.assert_array_equal(bound["present_key"], key)
+
+
+def test_a_binding_to_an_output_that_was_not_there_is_an_error(worker: Worker) -> None:
+    case = write.build(scenario(q_len=(1,), past_len=(7,)))
+    handle = worker.prepare({"model": case.model}, 20.0)
+    with pytest.raises(WorkerFailed, match="no output yesterday of a last run"):
+        worker.run(handle, dict(case.inputs), 20.0, {"past_key": "yesterday"})
+
+
+def _heads(new: NDArray[np.generic]) -> NDArray[np.generic]:
+    """[1, rows, 2 * 16] as [1, 2, rows, 16]."""
+    return new.reshape(1, -1, 2, 16).transpose(0, 2, 1, 3)
