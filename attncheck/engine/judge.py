@@ -56,7 +56,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
     status = of_verdict(worst.verdict)
     remarked = _remarked(asked, backend, worst, attempt.rounds[at])
-    if worst.verdict is Verdict.PASS and not reference:
+    if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:
         remarked = _sharpened(asked, backend, worst, sharpness)
     return replace(
         remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds
@@ -83,6 +83,8 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
     """Hold the outcomes of one repeat against the oracle, and the kernels against each other."""
     kernels = [outcome.kernel for outcome in outcomes]
     blank = Result(asked.case.id, backend.name, kernels[0], len(kernels) > 1, Verdict.PASS, Status.PASSED)
+    if asked.problem.invalid:
+        return _refused(blank, asked.problem.invalid, outcomes[0])
     for outcome in outcomes:
         refusal = _refusal(asked.case, backend, outcome)
         if refusal is not None:
@@ -95,6 +97,15 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
         differences=differences,
         worst=max(differences, key=lambda difference: difference.margin),
     )
+
+
+def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
+    """A graph that the operator's text forbids passes where it is refused with a message, and with nothing else."""
+    if outcome.failure is Verdict.ERROR:
+        return replace(blank, message=f"refused, as it must be ({invalid}): {outcome.message}")
+    if outcome.failure is not None:
+        return replace(blank, verdict=outcome.failure, message=outcome.message, stderr=outcome.stderr)
+    return replace(blank, verdict=Verdict.ERROR, message=f"gave numbers for a graph that must be refused: {invalid}")
 
 
 def _refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, str] | None:

@@ -163,7 +163,8 @@ def _submit(scenario: Scenario, lanes: Sequence[Lane], options: Options) -> _Pen
             return earlier if results == earlier.results else replace(earlier, results=results)
     problem = read.problem(case.model, case.inputs)
     attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
-    return _Pending(scenario, case, problem, attention.answer(problem, case.inputs), attempts)
+    answers = () if problem.invalid else attention.answer(problem, case.inputs)
+    return _Pending(scenario, case, problem, answers, attempts)
 
 
 def _still_holds(earlier: CaseFinished, case: Case, lanes: Sequence[Lane]) -> bool:

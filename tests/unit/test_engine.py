@@ -226,6 +226,23 @@ def test_a_passing_case_tells_what_it_would_have_noticed_where_that_is_asked_for
     assert set(blunt.rejected) < set(sharp.rejected)
 
 
+@pytest.mark.parametrize(
+    ("how", "verdict", "words"),
+    [
+        ("raise", Verdict.PASS, "refused, as it must be (do_rotary=1 needs cos_cache and sin_cache)"),
+        ("wrong", Verdict.ERROR, "gave numbers for a graph that must be refused: do_rotary=1"),
+        ("segfault", Verdict.CRASH, "SIGSEGV"),
+    ],
+)
+def test_a_graph_that_the_text_forbids_must_be_refused_in_words(how: str, verdict: Verdict, words: str) -> None:
+    forbidden = scenario(about=how, rotary="half", rotary_dim=16, rotary_cache=0)
+    found = events(forbidden)
+    (told,) = results(found, "faulty")
+    assert told.verdict is verdict
+    assert words in told.message
+    assert [it.status for it in results(found, "ort-cpu")] == [Status.PASSED]
+
+
 @pytest.mark.parametrize("faulty", [Faulty(refuse="no adapter"), Faulty(check="no adapter")])
 def test_without_a_candidate_nothing_is_run_and_the_reason_is_told(faulty: Faulty) -> None:
     found = events(scenario(), faulty=faulty)
