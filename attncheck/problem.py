@@ -43,12 +43,14 @@ class Tensor:
 class Mask:
     """A graph input over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
 
-    kind    "additive": in the case's dtype, added after softcap, -inf hides a key; "boolean": true lets a key take part
+    kind    "additive": in the case's dtype, added after softcap, -inf hides a key; "boolean": true lets a key take
+            part; "integer": int32, other than 0 lets a key take part
+    shape   how the array is to be looked at; the graph input has as many elements, in this order
     slots   slots [0, slots) are spoken for; keys behind them are hidden. The last axis is `slots` long, or 1 for all
     """
 
     name: str
-    kind: Literal["additive", "boolean"]
+    kind: Literal["additive", "boolean", "integer"]
     shape: tuple[int, ...]
     slots: int
 

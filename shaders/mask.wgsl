@@ -1,6 +1,6 @@
 // mask.wgsl: one mask, broadcast and added to those before it; also turns sinks, one a head, into numbers to compute with.
 // prelude    none: masks come in the case's dtype or as booleans, and all are read as words
-// bindings   0 params  1 mask [batch, heads, rows, slots] by strides, 0 where it is broadcast; f32, f16 or bytes, packed
+// bindings   0 params  1 mask [batch, heads, rows, slots] by strides, 0 where it is broadcast; f32, f16, bytes or i32, packed
 //            2 bias out [batch, heads, rows, slots] f32, as wide as the widest of all masks along each axis
 // workgroup  64 invocations, one a bias; grid ceil(total / 64), folded over x, y, z
 // order      the first mask (`more` 0) writes its bias, the others add theirs
@@ -24,6 +24,7 @@ struct Params {
 
 const F32 = 0u;
 const F16 = 1u;
+const BOOLEAN = 2u;
 const HIDDEN: f32 = -1.5e38;
 const LIMIT: f32 = -1.4e38;
 const LARGEST: f32 = 0.9e38;
@@ -48,8 +49,11 @@ fn bias_of(element: u32) -> f32 {
         }
         return unpack2x16float(bits).x;
     }
-    let byte = (mask[element / 4u] >> (element % 4u * 8u)) & 0xffu;
-    return select(HIDDEN, 0.0, byte != 0u);
+    if (params.format == BOOLEAN) {
+        let byte = (mask[element / 4u] >> (element % 4u * 8u)) & 0xffu;
+        return select(HIDDEN, 0.0, byte != 0u);
+    }
+    return select(HIDDEN, 0.0, mask[element] != 0u);
 }
 
 @compute @workgroup_size(64)

@@ -10,8 +10,10 @@ from attncheck.kernels.draft import INVOCATIONS, Draft, itemsize
 from attncheck.kernels.plan import Buffer
 from attncheck.problem import Mask, Problem
 
-FORMATS = {"f32": 0, "f16": 1, "boolean": 2}
-"""F32 and F16 of mask.wgsl, and anything else: bytes."""
+FORMATS = {"f32": 0, "f16": 1, "boolean": 2, "integer": 3}
+"""F32, F16, BOOLEAN and INTEGER of mask.wgsl."""
+SIZES = {"boolean": 1, "integer": 4}
+"""Bytes of an element that is no number to compute with."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def masks(draft: Draft) -> Bias:
         return Bias(_stand_in(draft), params)
     combined = draft.scratch("bias", "f32", heads, rows, slots, batch=batch)
     for index, mask in enumerate(problem.masks):
-        elem = "boolean" if mask.kind == "boolean" else draft.elem
+        elem = draft.elem if mask.kind == "additive" else mask.kind
         _combine(draft, mask, elem, (batch, heads, rows, slots), combined.buffer, more=index > 0)
     return Bias(combined.buffer, params)
 
@@ -67,7 +69,7 @@ def sinks(draft: Draft) -> Sinks:
 
 def _combine(draft: Draft, mask: Mask, elem: str, onto: tuple[int, ...], target: str, *, more: bool) -> None:
     own = (1,) * (4 - len(mask.shape)) + mask.shape
-    size = 1 if elem == "boolean" else itemsize(elem)
+    size = SIZES[elem] if elem in SIZES else itemsize(elem)
     draft.buffers[mask.name] = Buffer(mask.name, size * int(np.prod(own)), input=mask.name)
     total = int(np.prod(onto))
     params: dict[str, int | float] = {"total": total, "heads": onto[1], "rows": onto[2], "slots": onto[3]}

@@ -52,7 +52,7 @@ def overlays(problem: Problem, inputs: Arrays) -> tuple[Overlay, ...]:
     found = []
     for mask in problem.masks:
         array = inputs[mask.name]
-        if mask.kind == "boolean":
+        if mask.kind != "additive":
             hides = ~array.astype(np.bool_)
             adds = np.zeros(array.shape)
         else:

@@ -149,7 +149,7 @@ AXES: dict[str, Axis] = {
         Axis(
             "holes",
             Choice(get_args(Holes)),
-            "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys (with S full never the query's), "
+            "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys and never a query's own, "
             "the `first-row`, `middle-row` or `last-row` of queries, or `entry`, all of batch entry 0",
             default="none",
         ),

@@ -147,6 +147,10 @@ def _holes(case: Complete) -> Iterator[Impossible]:
     if shape == "none":
         message = "`holes` without `bias` or `mask` has no effect"
         yield Impossible(Mistake.MASK, ("holes",), message, "add `bias: BxNxSxT`, or another shape")
+    elif _operator(case) == "mha" and holes != "keys":
+        message = f"`holes: {holes}` leaves a query of mha without a key, and no text says what that gives"
+        hint = "use another operator, or `holes: keys`; in a matrix, exclude the combination"
+        yield Impossible(Mistake.MASK, ("holes", "op"), message, hint)
     elif _NEEDS[holes] not in shape:
         axis = "mask" if mask != "none" else "bias"
         message = f"`holes: {holes}` needs a `{axis}` whose {_NEEDS[holes]} is full, not `{shape}`"
@@ -183,7 +187,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "window", "window_right"), _opset),
     (("op", "bias", "mask", *_SIZES), _shapes),
-    (("holes", "bias", "mask"), _holes),
+    (("op", "holes", "bias", "mask"), _holes),
     (("sink", "smooth"), _sink),
     (("op", "scores"), _stages),
 )

@@ -86,10 +86,11 @@ class Runtime:
         seen = torch.from_numpy(((slots >= visible[..., :1]) & (slots < visible[..., 1:]))[:, None]).to(self.device)
         bias = None
         for mask in problem["masks"]:
-            if mask["kind"] == "boolean":
-                seen = seen & _to_capacity(given[mask["name"]].bool(), mask["slots"], problem["capacity"])
+            array = given[mask["name"]].reshape(tuple(mask["shape"]))
+            if mask["kind"] != "additive":
+                seen = seen & _to_capacity(array.bool(), mask["slots"], problem["capacity"])
             else:
-                added = _to_capacity(given[mask["name"]], mask["slots"], problem["capacity"])
+                added = _to_capacity(array, mask["slots"], problem["capacity"])
                 seen = seen & (_slots(problem["capacity"], self.device) < mask["slots"])
                 bias = added if bias is None else bias + added
         if bias is None:

@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from attncheck.graph import read, write
-from attncheck.problem import Problem
+from attncheck.problem import Mask, Problem, Scores, Tensor, role_heads
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
 
@@ -161,8 +162,125 @@ def test_what_the_reading_half_does_not_know_is_named() -> None:
         read.problem(gqa_model(num_heads=2, kv_num_heads=1, sliding_window_cache=1), {})
 
 
-def test_a_key_mask_with_holes_is_refused_rather_than_turned_into_a_length() -> None:
+def masked(mask: NDArray[np.int32]) -> Problem:
+    """Two entries of 1 query and 6 keys, 5 of them past, under a key mask."""
     case = write.build(scenario(op="mha", q_len=(1, 1), past_len=(2, 5)))
-    mask = np.array([[1, 0, 1, 1, 1, 1]] * 2, np.int32)
-    with pytest.raises(read.Unreadable, match="holes"):
-        read.problem(case.model, {**case.inputs, "key_padding_mask": mask})
+    return read.problem(case.model, {**case.inputs, "key_padding_mask": mask})
+
+
+def test_a_key_mask_with_holes_is_a_mask_rather_than_a_length() -> None:
+    problem = masked(np.array([[1, 0, 1, 1, 1, 1], [1] * 6], np.int32))
+    assert problem.masks == (Mask("key_padding_mask", "integer", (2, 1, 1, 6), 6),)
+    assert problem.visible.tolist() == [[[0, 6]], [[0, 6]]]
+
+
+def test_a_key_mask_of_one_run_is_an_interval() -> None:
+    problem = masked(np.array([[0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0]], np.int32))
+    assert problem.masks == ()
+    assert problem.visible.tolist() == [[[1, 6]], [[2, 4]]]
+
+
+@pytest.mark.parametrize("lengths", [[3, 6], [3, 6, 0, 1, 2, 0, 3, 9]])
+def test_lengths_are_the_first_entries_of_a_key_mask_of_one_axis(lengths: list[int]) -> None:
+    problem = masked(np.array(lengths, np.int32))
+    assert problem.masks == ()
+    assert problem.visible.tolist() == [[[0, 3]], [[0, 6]]]
+
+
+def test_a_key_mask_for_each_query_is_a_mask() -> None:
+    assert masked(np.ones((2, 1, 6), np.int32)).masks == (Mask("key_padding_mask", "integer", (2, 1, 1, 6), 6),)
+
+
+def test_a_key_mask_of_no_published_shape_is_named_with_those_that_are() -> None:
+    with pytest.raises(read.Unreadable, match=r"shape \[2, 5\] .* \[2\], \[8\], \[2, 6\] and \[2, rows, 6\] are"):
+        masked(np.ones((2, 5), np.int32))
+
+
+def test_packed_heads_of_multi_head_attention_are_named_by_their_shapes() -> None:
+    case = write.build(scenario(op="mha"))
+    packed = np.zeros((1, 4, 4, 3, 16), np.float32)
+    with pytest.raises(read.Unreadable, match=r"shapes \[1, 4, 4, 3, 16\], .* 3-D ones are"):
+        read.problem(case.model, {**case.inputs, "query": packed})
+
+
+def test_a_packed_query_holds_the_heads_of_query_then_key_then_value() -> None:
+    drawn = scenario(q_len=(2,), past_len=(3,), packed=True)
+    case, apart = write.build(drawn), write.build(replace(drawn, packed=False))
+    problem = read.problem(case.model, case.inputs)
+    assert (problem.query, problem.key, problem.value) == (
+        Tensor("query", "bsnh", 8, 0), Tensor("query", "bsnh", 8, 4), Tensor("query", "bsnh", 8, 6)
+    )  # fmt: skip
+    for role, name, heads in ((problem.query, "query", 4), (problem.key, "key", 2), (problem.value, "value", 2)):
+        own = role_heads(apart.inputs[name], Tensor(name, "bsnh"), heads)
+        np.testing.assert_array_equal(role_heads(case.inputs["query"], role, heads), own)
+
+
+def test_outputs_that_are_not_asked_for_are_not_in_the_graph() -> None:
+    for op in ("gqa", "mha", "attention"):
+        case = write.build(scenario(op=op, past_len=(3,), present=False, opset=23))
+        problem = read.problem(case.model, case.inputs)
+        assert len(case.outputs) == 1
+        assert (problem.present_key, problem.present_value) == (None, None)
+
+
+@pytest.mark.parametrize("op", ["gqa", "mha", "attention"])
+def test_an_empty_past_is_a_buffer_without_slots(op: str) -> None:
+    case = write.build(scenario(op=op, past="empty", opset=23))
+    assert case.inputs["past_key"].shape[2] == 0
+    assert "past_key" not in write.build(scenario(op=op, opset=23)).inputs
+    assert read.problem(case.model, case.inputs).past_len == (0,)
+
+
+def test_gqa_without_causality_sees_the_keys_after_it() -> None:
+    assert intervals(scenario(q_len=(2,), past_len=(3,), causal=False)) == [(0, 5), (0, 5)]
+    assert intervals(scenario(q_len=(1, 3), past_len=(0, 0), causal=False)) == [(0, 1), (0, 0), (0, 0)]
+
+
+def test_positions_are_counted_or_given() -> None:
+    def positions(**axes: Any) -> list[list[int]]:
+        rotary = problem_of(scenario(rotary="half", rotary_cache=32, **axes)).rotary
+        assert rotary is not None
+        return [[int(position) for position in row] for row in rotary.positions]
+
+    lengths: dict[str, Any] = {"q_len": (2, 2), "past_len": (3, 5)}
+    assert positions(**lengths) == positions(**lengths, positions="explicit") == [[3, 4], [5, 6]]
+    assert positions(**lengths, positions="shifted") == [[6, 7], [8, 9]]
+
+
+def test_the_first_prompt_uses_the_first_position_id_only() -> None:
+    case = write.build(scenario(q_len=(3,), rotary="half", rotary_cache=32, positions="explicit"))
+    problem = read.problem(case.model, {**case.inputs, "position_ids": np.array([[4, 9, 9]])})
+    assert problem.rotary is not None
+    assert problem.rotary.positions.tolist() == [[4, 5, 6]]
+
+
+def test_a_rotary_without_caches_and_positions_behind_them_are_forbidden() -> None:
+    assert problem_of(scenario(rotary="half", rotary_cache=0)).invalid == "do_rotary=1 needs cos_cache and sin_cache"
+    short = problem_of(scenario(q_len=(4,), rotary="half", rotary_cache=3))
+    assert short.invalid == "position 3 lies behind the 3 rows of cos_cache"
+
+
+def test_a_sink_and_smooth_softmax_and_score_outputs_are_read() -> None:
+    problem = problem_of(scenario(sink=True, scores="weights"))
+    assert (problem.sink, problem.smooth) == ("head_sink", False)
+    assert problem.scores == Scores("output_qk", "weights", 4)
+    assert problem_of(scenario(smooth=True)).smooth
+
+
+def test_cutting_the_past_keeps_bias_and_holes_of_the_nearest_keys() -> None:
+    drawn = scenario(q_len=(2,), past_len=(9,), bias="1xNxSxT", holes="keys")
+    long = write.build(drawn).inputs["attention_bias"]
+    short = write.build(replace(drawn, past_len=(4,))).inputs["attention_bias"]
+    np.testing.assert_array_equal(long[..., 5:], short)
+    assert 0.1 < (long == -np.inf).mean() < 0.6
+
+
+def test_holes_hide_the_rows_that_they_name_and_never_a_querys_own_key() -> None:
+    def hidden(holes: str) -> NDArray[Any]:
+        values = write.build(scenario(q_len=(5, 5), bias="BxNxSxT", holes=holes)).inputs["attention_bias"]
+        return np.asarray(values == -np.inf)
+
+    assert not hidden("keys")[:, :, np.arange(5), np.arange(5)].any()
+    for holes, row in (("first-row", 0), ("middle-row", 2), ("last-row", 4)):
+        assert hidden(holes).all(axis=(0, 1, 3)).tolist() == [at == row for at in range(5)]
+    assert hidden("entry").all(axis=(1, 2, 3)).tolist() == [True, False]

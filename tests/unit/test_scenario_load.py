@@ -207,6 +207,7 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
         ("op: attention, mask: SxT", "op: attention, mask: SxT, bias: SxT"),
         ("op: mha, mask: BxT", "op: mha, mask: SxT"),
         ("op: attention, mask: Bx1x1xT", "op: attention, mask: BxT"),
+        ("op: mha, bias: BxNxSxT, holes: keys", "op: mha, bias: BxNxSxT, holes: entry"),
         ("op: mha, mask: BxT, past_len: 2", "op: mha, mask: BxT, past_len: [1, 2]"),
         ("past: empty", "past: empty, past_len: 2"),
         ("past: empty, past_len: [0, 0]", "past: empty, capacity: 4"),

@@ -1,8 +1,9 @@
 """Reads com.microsoft MultiHeadAttention, by its operator text in ONNX Runtime 1.32.
 
 Every query row is computed: padding is said of keys only, by ``key_padding_mask``. [batch] holds the length of each
-entry's keys without right padding; [batch, kv_len] holds 1 for keys that count. ``unidirectional`` lets a query see the
-keys up to its own.
+entry's keys without right padding, and so do the first entries of [3 * batch + 2], whose other entries say where rows
+of packed batches begin; [batch, kv_len] and [batch, rows, kv_len] hold 1 for keys that count. ``unidirectional`` lets a
+query see the keys up to its own. ``attention_bias`` is added to the scores.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Problem, Tensor
+from attncheck.problem import Mask, Problem, Tensor
 
 _ATTRIBUTES = ("num_heads", "scale", "unidirectional", "mask_filter_value")
-_LATER_INPUTS = {3: "bias", 5: "attention_bias", 8: "past_sequence_length", 9: "cache_indirection"}
+_LATER_INPUTS = {3: "bias", 8: "past_sequence_length", 9: "cache_indirection"}
 
 
 def read(node: Node) -> Problem:
@@ -27,6 +28,9 @@ def read(node: Node) -> Problem:
     query_name, query = node.required(0)
     key_name, key = node.required(1)
     value_name, value = node.required(2)
+    if not query.ndim == key.ndim == value.ndim == 3:
+        shapes = ", ".join(str(list(array.shape)) for array in (query, key, value))
+        raise Unreadable(f"{node.op} with query, key, value of shapes {shapes} is not read by attncheck: 3-D ones are")
     heads = node.attribute("num_heads", 0)
     batch, rows, width = query.shape
     new_rows = key.shape[1]
@@ -62,6 +66,7 @@ def read(node: Node) -> Problem:
         output=Tensor(node.output(0) or "output", "bsnh"),
         present_key=None if present_key is None else Tensor(present_key, "bnsh"),
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
+        masks=(*_key_masks(node, past_rows + new_rows), *_biases(node)),
     )
 
 
@@ -73,25 +78,48 @@ def _visible(node: Node, batch: int, rows: int, past_rows: int, new_rows: int) -
     return intervals.narrowed(intervals.between(visible, first, end))
 
 
-def _unmasked(node: Node, batch: int, kv_len: int) -> tuple[NDArray[np.int64], ...]:
-    """First and end slot that the key mask leaves to each batch entry."""
+def _unmasked(node: Node, batch: int, kv_len: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and end slot that the key mask leaves to each batch entry; everything where it becomes a Mask."""
     mask = node.array(4)
-    if mask is None:
-        return np.zeros(batch, np.int64), np.full(batch, kv_len)
-    if mask.shape == (batch,):
-        return np.zeros(batch, np.int64), np.asarray(mask, np.int64)
-    if mask.shape == (batch, kv_len):
-        return _ends(np.asarray(mask) != 0, node.op)
-    raise Unreadable(
-        f"{node.op} with a key_padding_mask of shape {list(mask.shape)} is not read by attncheck: "
-        f"[{batch}] or [{batch}, {kv_len}] is"
-    )
+    first, end = np.zeros(batch, np.int64), np.full(batch, kv_len)
+    if mask is None or mask.ndim == 3:
+        return first, end
+    if mask.shape in ((batch,), (3 * batch + 2,)):
+        return first, np.asarray(mask, np.int64)[:batch]
+    if mask.shape != (batch, kv_len):
+        raise Unreadable(
+            f"{node.op} with a key_padding_mask of shape {list(mask.shape)} is not read by attncheck: "
+            f"[{batch}], [{3 * batch + 2}], [{batch}, {kv_len}] and [{batch}, rows, {kv_len}] are"
+        )
+    kept = np.asarray(mask) != 0
+    return (first, end) if _has_holes(kept) else _ends(kept)
 
 
-def _ends(kept: NDArray[np.bool_], op: str) -> tuple[NDArray[np.int64], ...]:
-    """First and end of each row's run of kept keys. Raises Unreadable when a row has more than one run."""
+def _has_holes(kept: NDArray[np.bool_]) -> bool:
+    """Whether some row of [batch, kv_len] keeps more than one run of keys."""
     starts = np.diff(kept.astype(np.int8), axis=1, prepend=0) == 1
-    if (starts.sum(axis=1) > 1).any():
-        raise Unreadable(f"{op} with holes in its key_padding_mask is not read by attncheck: one run of keys a row is")
+    return bool((starts.sum(axis=1) > 1).any())
+
+
+def _ends(kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and end of each row's one run of kept keys."""
     first = kept.argmax(axis=1).astype(np.int64)
     return first, first + kept.sum(axis=1).astype(np.int64)
+
+
+def _key_masks(node: Node, kv_len: int) -> tuple[Mask, ...]:
+    """The key mask where no interval says it: it differs from query to query, or has holes."""
+    name, mask = node.name(4), node.array(4)
+    if name is None or mask is None:
+        return ()
+    if mask.ndim == 3:
+        batch, rows, slots = mask.shape
+        return (Mask(name, "integer", (batch, 1, rows, slots), slots),)
+    if mask.ndim == 2 and _has_holes(np.asarray(mask) != 0):
+        return (Mask(name, "integer", (mask.shape[0], 1, 1, kv_len), kv_len),)
+    return ()
+
+
+def _biases(node: Node) -> tuple[Mask, ...]:
+    name, bias = node.name(5), node.array(5)
+    return () if name is None or bias is None else (Mask(name, "additive", bias.shape, bias.shape[-1]),)

@@ -18,7 +18,7 @@ def bias(scenario: Scenario, keys: int) -> Array | None:
     sizes = _sizes(scenario, scenario.bias, keys)
     values = modifiers.bias(scenario.seed, *sizes[:3], _keys(scenario, sizes[3]))
     if scenario.mask is None:
-        values = np.where(_hidden(scenario, sizes), -np.inf, values)
+        values = np.where(_hidden(scenario, scenario.bias, sizes), -np.inf, values)
     return dtypes.narrow(values.reshape(_shape(scenario.bias, sizes)), scenario.dtype)
 
 
@@ -26,7 +26,7 @@ def kept(scenario: Scenario, keys: int) -> NDArray[np.bool_]:
     """The mask over `keys` slots: true where a key takes part. Only of a scenario with a mask."""
     assert scenario.mask is not None
     sizes = _sizes(scenario, scenario.mask, keys)
-    return ~_hidden(scenario, sizes).reshape(_shape(scenario.mask, sizes))
+    return ~_hidden(scenario, scenario.mask, sizes).reshape(_shape(scenario.mask, sizes))
 
 
 def sink(scenario: Scenario) -> Array | None:
@@ -55,15 +55,19 @@ def _keys(scenario: Scenario, slots: int) -> NDArray[np.int64]:
     return np.arange(slots, dtype=np.int64) - past
 
 
-def _hidden(scenario: Scenario, sizes: tuple[int, int, int, int]) -> NDArray[np.bool_]:
-    """What the scenario's holes hide: bool of these sizes."""
+def _hidden(scenario: Scenario, shape: str, sizes: tuple[int, int, int, int]) -> NDArray[np.bool_]:
+    """What the scenario's holes hide: bool of these sizes.
+
+    Holes among the keys spare a query's own key, or the first key where one array is for all queries: a row without any
+    key is asked for by its own word.
+    """
     hidden = np.zeros(sizes, bool)
     rows = sizes[2]
     match scenario.holes:
         case "keys":
             keys = _keys(scenario, sizes[3])
-            own = keys == (np.arange(rows)[:, None] if rows > 1 else max(scenario.q_len) - 1)
-            hidden = modifiers.holes(scenario.seed, *sizes[:3], keys) & ~own
+            spared = keys == np.arange(rows)[:, None] if "S" in shape else keys == keys[0]
+            hidden = modifiers.holes(scenario.seed, *sizes[:3], keys) & ~spared
         case "first-row":
             hidden[:, :, 0] = True
         case "middle-row":

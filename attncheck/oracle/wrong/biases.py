@@ -33,7 +33,7 @@ def _counted(recipe: Recipe) -> Recipe:
 
 def _has_rows(mask: Mask) -> bool:
     """Whether a boolean mask differs from row to row, as padding of keys does not."""
-    return mask.kind == "boolean" and len(mask.shape) >= 2 and mask.shape[-2] > 1 and mask.shape[-1] > 2
+    return mask.kind != "additive" and len(mask.shape) >= 2 and mask.shape[-2] > 1 and mask.shape[-1] > 2
 
 
 def _extended(recipe: Recipe) -> Recipe:
