@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Work:
     """A problem with its inputs, and what the outputs must look like."""
 
     problem: Problem
-    inputs: Arrays
+    inputs: Arrays = field(repr=False)
     outputs: tuple[dict[str, Any], ...]
 
     def with_problem(self, **changes: Any) -> Work:
