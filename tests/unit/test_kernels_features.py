@@ -167,7 +167,7 @@ def test_large_biases_do_not_overflow(kernel: str, large: float) -> None:
 def test_sinks_from_nothing_to_everything(kernel: str, dtype: str, sink: float) -> None:
     given = small(dtype)
     assert_right(sunk(given, np.full(HEADS, sink)), kernel)
-    assert_right(sunk(given, sink * np.arange(HEADS), smooth=True), kernel)
+    assert_right(sunk(given, sink * np.arange(HEADS, dtype=np.float64), smooth=True), kernel)
     assert_right(sunk(small(dtype, data="huge-logit"), np.full(HEADS, sink)), kernel)
 
 
@@ -265,5 +265,5 @@ def test_dispatches_of_masks_and_scores_are_folded_too(kernel: str, workgroups: 
 def test_adding_one_number_to_all_scores_of_a_row_changes_nothing(kernel: str) -> None:
     given = small()
     shifted = masked(given, np.broadcast_to(noise(2, HEADS, ROWS, 1), (2, HEADS, ROWS, KEYS)).copy())
-    bare, moved = (compute(each, kernel)["output"] for each in (given, shifted))
+    bare, moved = (compute(each, kernel)["output"].astype(np.float64) for each in (given, shifted))
     np.testing.assert_allclose(moved, bare, rtol=0, atol=2e-6)

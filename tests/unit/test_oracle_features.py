@@ -71,7 +71,7 @@ def test_each_head_has_its_own_sink() -> None:
     found = output(sunk(given, sinks))[0]
     for head, row in np.ndindex(HEADS, ROWS):
         weight = np.exp(scores[head, row, : 6 + row])
-        expected = weight @ values[head, : 6 + row] / (weight.sum() + np.exp(min(sinks[head], 700.0)))
+        expected = weight @ values[head, : 6 + row] / (weight.sum() + np.exp(min(float(sinks[head]), 700.0)))
         np.testing.assert_allclose(found[head, row], expected, rtol=1e-11, atol=1e-14)
 
 
@@ -276,6 +276,6 @@ def test_it_is_the_onnx_reference_evaluators_in_float64(drawn: tuple[Work, bool]
     stage = "capped" if mode == 0 else STAGES[mode]
     given_work = scored(given_work, stage)
     model, inputs = attention(given_work, opset, mode, causal)
-    expected, scores = ReferenceEvaluator(model).run(None, inputs)
+    expected, scores = (np.asarray(each, np.float64) for each in ReferenceEvaluator(model).run(None, inputs))
     np.testing.assert_allclose(output(given_work), expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(answers(given_work)["scores"].values, scores, rtol=1e-9, atol=1e-10)
