@@ -58,6 +58,7 @@ def _wanted(ctx: click.Context, given: dict[str, Any]) -> Wanted:
         threshold=given["threshold"],
         shaders=given["shaders"],
         fail_fast=given["fail_fast"],
+        sharpness=given["sharpness"],
         time_limit=given["time_limit"],
         backend_memory=given["backend_memory"],
         repeat=given["repeat"],

@@ -43,6 +43,7 @@ class Wanted:
     threshold: int
     shaders: str | None
     fail_fast: bool
+    sharpness: bool
     time_limit: float
     backend_memory: int
     repeat: int
@@ -77,7 +78,7 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
         memory_limit=wanted.backend_memory,
         repeat=wanted.repeat,
         fail_fast=wanted.fail_fast,
-        sharpness=wanted.detail is Detail.VERBOSE,
+        sharpness=wanted.sharpness,
         cancelled=cancelled,
         expectations=wanted.expectations,
         settings=_settings(wanted),

@@ -150,7 +150,7 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
         texts += describe.others(result.differences, worst)
     if result.message and result.verdict is not Verdict.PASS:
         texts.append(result.message)
-    if result.sharpness is not None and verbose:
+    if result.sharpness is not None:
         texts.append(describe.sharpness(result.sharpness))
     if result.diagnosis:
         texts.append(result.diagnosis)
