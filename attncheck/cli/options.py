@@ -171,7 +171,7 @@ JUDGEMENT = together(
         metavar="N",
         help="Run each case so often; what changes is flagged, a verdict that changes fails.",
     ),
-    click.option("--sharpness", is_flag=True, help="Tell how many wrong kernels each passing case would notice (slow)."),
+    click.option("--sharpness", is_flag=True, help="Tell how many wrong kernels each case would notice (slow)."),
     click.option("--shuffle", is_flag=True, help="Run the cases in random order."),
     click.option(
         "--shuffle-seed",
