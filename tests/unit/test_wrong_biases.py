@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.judge import errors
 from attncheck.oracle.attention import answer
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.oracle.wrong.entry import Wrong
 from tests.device import Work, work
 from tests.drawing import scenario
 from tests.dressing import masked, packed
@@ -49,7 +51,7 @@ def test_they_are_in_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("wrong", BIASES, ids=lambda wrong: wrong.name)
-def test_without_masks_or_packing_none_is_relevant(wrong: Any) -> None:
+def test_without_masks_or_packing_none_is_relevant(wrong: Wrong) -> None:
     assert not wrong.relevant(small(softcap=2.0).problem)
 
 
@@ -93,3 +95,20 @@ def test_packed_key_and_value_swapped() -> None:
     inputs = {**plain.inputs, "key": plain.inputs["value"], "value": plain.inputs["key"]}
     assert shown("packed-key-for-value", given) > 1e-3
     agrees("packed-key-for-value", given, replace(plain, inputs=inputs))
+
+
+SHOWING = {
+    "mask-to-length": masked(small(), holes((4, 9))),
+    "mask-end-ignored": masked(small(), holes((4, 6))),
+    "softcap-after-bias": masked(small(softcap=2.0), 3.0 * np.random.default_rng(6).standard_normal((4, 9))),
+    "packed-key-for-value": packed(small()),
+}
+
+
+@pytest.mark.parametrize("wrong", BIASES, ids=lambda wrong: wrong.name)
+def test_their_numbers_are_named(wrong: Wrong) -> None:
+    given = SHOWING[wrong.name]
+    answers = answer(given.problem, given.inputs)
+    said = diagnose(given.problem, given.inputs, answers, wrong.outputs(given.problem, given.inputs), "f32")
+    assert said.startswith("equals the result with ")
+    assert wrong.words in said
