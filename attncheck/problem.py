@@ -57,11 +57,15 @@ class Mask:
 
 @dataclass(frozen=True)
 class Scores:
-    """A graph output [batch, heads, rows, slots] that holds scores; `slots` is its last axis, from slot 0 on."""
+    """A graph output [batch, heads, rows, slots] that holds scores; `slots` is its last axis, from slot 0 on.
+
+    hidden_stated  whether the operator's text says what stands for a key that the query does not see
+    """
 
     name: str
     stage: ScoreStage
     slots: int
+    hidden_stated: bool = True
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ softmax, then the weighted sum of V.
 
 Score outputs (ai.onnx `qk_matmul_output_mode` 0 to 3, com.microsoft `qk_output`) are stated for the slots that hold a
 key: raw and capped ones whether the query sees the key or not, "biased" ones as -inf where it does not, weights as 0
-there. ONNX Runtime's CPU writes the dtype's lowest number for -inf at opsets 23 and 24; `compare.judge` knows.
+there; where the text is silent on hidden keys (GroupQueryAttention before softmax) nothing is stated of them. ONNX
+Runtime's CPU writes the dtype's lowest number for -inf at opsets 23 and 24; `compare.judge` knows.
 
 `oracle.scores` and `oracle.softmax` derive the bounds. Factors that only an implementation knows are in the measured
 constant of `compare.judge`.
@@ -170,6 +171,7 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, asked.slots)
     whole = Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
     high = min(asked.slots, max(problem.kv_len))
+    seen = np.full(shape, asked.hidden_stated)
     with np.errstate(invalid="ignore", over="ignore"):
         for members, rows in _blocks(problem):
             # Weights take all keys, also those that the output has no room for.
@@ -178,9 +180,10 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
                 (whole.values, whole.compute, whole.storage), _at_stage(problem, block, asked.stage), strict=True
             ):
                 array[members, :, :, rows, :high] = part[..., :high]
+            seen[members, :, :, rows, :high] |= block.shown[..., :high]
     merged = (problem.batch, problem.heads, problem.rows, asked.slots)
     holds = np.arange(asked.slots)[None, :] < np.asarray(problem.kv_len)[:, None]
-    stated = np.broadcast_to(_query_rows(problem)[:, None, :, None] & holds[:, None, None, :], merged)
+    stated = _query_rows(problem)[:, None, :, None] & holds[:, None, None, :] & seen.reshape(merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
     return _stated_answer(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
 

@@ -185,6 +185,17 @@ def test_scores_are_stated_where_a_slot_holds_a_key_and_a_row_means_something(st
     assert not np.isnan(found.values[found.stated]).any()
 
 
+def test_where_the_text_is_silent_on_hidden_keys_their_scores_are_not_stated() -> None:
+    shows = np.random.default_rng(4).random((ROWS, KEYS)) > 0.3
+    given = scored(masked(small(), shows), "biased")
+    assert given.problem.scores is not None
+    silent = given.with_problem(scores=replace(given.problem.scores, hidden_stated=False))
+    found, full = answers(silent)["scores"], answers(given)["scores"]
+    visible = shows & (np.arange(KEYS) < 6 + np.arange(ROWS)[:, None])
+    np.testing.assert_array_equal(found.stated, np.broadcast_to(visible, found.stated.shape))
+    np.testing.assert_array_equal(found.values[found.stated], full.values[found.stated])
+
+
 def test_weights_of_fewer_slots_than_keys_still_share_with_the_rest() -> None:
     np.testing.assert_array_equal(
         answers(scored(small(), "weights", slots=3))["scores"].values, score(small(), "weights")[..., :3]

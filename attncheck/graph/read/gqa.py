@@ -131,7 +131,9 @@ def _scores(node: Node, longest: int) -> Scores | None:
     name, stage = node.output(3), node.attribute("qk_output", 0)
     if name is None or stage == 0:
         return None
-    return Scores(name, _STAGES[stage], longest)
+    # "Values of QK matrix multiplication, before softmax": ONNX Runtime writes 0 for keys that causality or a window
+    # hides, and -inf where a bias is; the text says neither.
+    return Scores(name, _STAGES[stage], longest, hidden_stated=_STAGES[stage] != "biased")
 
 
 def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
