@@ -60,7 +60,7 @@ class Weights:
 
     def bounds(self) -> tuple[Float, Float]:
         """The compute and storage of an Answer that holds the weights themselves."""
-        compute = self.values * (self.error + self.moved + 2.0 + np.sqrt(self.keys))
+        compute = self.values * (self.error + self.moved + 2.0 + np.sqrt(self.keys)) + FLUSHED * (self.values > 0.0)
         storage = self.values * (1.0 + self.stored + self.carried)
         return compute, storage
 

@@ -98,6 +98,15 @@ def test_an_error_within_the_score_bound_moves_output_and_weights_by_no_more_tha
             assert (change <= u * found["scores"].compute[0, head, row, :end] * (1 + 1e-4) + 1e-12).all()
 
 
+def test_a_weight_too_small_for_any_format_may_be_given_as_0() -> None:
+    """exp(-744) is the smallest number that float64 has: its bound, relative to it, would be 0."""
+    given = scored(masked(small(), np.where(np.arange(KEYS) == 2, -744.0, 0.0)), "weights")
+    weights = right(given).copy()
+    assert 0.0 < float(answers(given)["scores"].values[0, 0, 0, 2]) < 1e-300
+    weights[..., 2] = 0.0
+    assert judged(given, weights).passed
+
+
 def judged(given: Work, scores: NDArray[Any]) -> Difference:
     """The score output held against the oracle; the other outputs are right."""
     outputs = {name: narrow(each.values, given.problem.dtype) for name, each in answers(given).items()}
