@@ -99,8 +99,8 @@ def test_an_error_within_the_score_bound_moves_output_and_weights_by_no_more_tha
 
 
 def test_a_weight_too_small_for_any_format_may_be_given_as_0() -> None:
-    """exp(-744) is the smallest number that float64 has: its bound, relative to it, would be 0."""
-    given = scored(masked(small(), np.where(np.arange(KEYS) == 2, -744.0, 0.0)), "weights")
+    """exp(-740) is subnormal in float64: a bound relative to it would be 0."""
+    given = scored(masked(small(), np.where(np.arange(KEYS) == 2, -740.0, 0.0)), "weights")
     weights = right(given).copy()
     assert 0.0 < float(answers(given)["scores"].values[0, 0, 0, 2]) < 1e-300
     weights[..., 2] = 0.0
