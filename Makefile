@@ -48,6 +48,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/budgets.py
+	$(BIN)/python benchmarks/isolation.py
 
 lock:
 	@tools/lock.sh
