@@ -48,7 +48,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/budgets.py
-	$(BIN)/python benchmarks/isolation.py
+	$(BIN)/python -m benchmarks.isolation
 
 lock:
 	@tools/lock.sh

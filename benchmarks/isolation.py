@@ -7,6 +7,7 @@ A and B in turn.
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from budgets import Figure, measure
+from benchmarks.budgets import Figure, measure
 
 from attncheck.backends.base import Launch
 from attncheck.backends.ort_cpu import OrtCpu
@@ -59,8 +60,7 @@ def start_overhead(launch: Launch) -> tuple[float, float]:
 def request_overhead(worker: Worker) -> tuple[float, float]:
     """(milliseconds of a small case on ort-cpu through the worker, of the same calls within this process)."""
     sys.path.insert(0, str(WORKER))
-    import ort
-
+    ort = importlib.import_module("ort")
     case = write.build(from_command_line(SMALL))
     here = ort.start(dict(OrtCpu().launch().options))
 
