@@ -12,6 +12,7 @@ from attncheck.compare.judge import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.graph import read, write
 from attncheck.oracle import attention
+from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.extras import EXTRAS
 from attncheck.scenario.load import load
@@ -99,9 +100,9 @@ def excused(it: Scenario) -> set[str]:
 
 def test_every_wrong_kernel_is_rejected_somewhere() -> None:
     rejected = {name for _, told in shipped() for name in told.rejected}
-    # Masks and sinks count as soon as a shipped case has them.
+    # Masks, sinks and packed heads count as soon as a shipped case has them.
     asked = {name for _, told in shipped() for name in told.relevant}
-    assert {wrong.name for wrong in CATALOGUE} - {wrong.name for wrong in EXTRAS} <= asked
+    assert {wrong.name for wrong in CATALOGUE} - {wrong.name for wrong in (*EXTRAS, *BIASES)} <= asked
     assert asked - rejected == set()
 
 
