@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario, Source
 
 KINDS = ("normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties")
@@ -122,6 +123,55 @@ def attention_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",))
             axes["capacity"] = max(axes["keys"]) + draw(st.integers(1, 5))
     chosen = draw(features((*BIASES, "NxSxT", "1x1xT", "SxT", "1xT", "Sx1", "Bx1x1xT")))
     boolean: bool = draw(st.booleans())
+    if "T" in chosen.get("bias", ""):
+        lengths = axes.get("keys", tuple(q_len + past for past in axes.get("past_len", (0,) * batch)))
+        least = max(lengths) if "capacity" in axes else 1
+        most = axes.get("capacity", max(lengths))
+        chosen["mask_len"] = draw(st.one_of(st.none(), st.integers(max(1, least), most)))
     if chosen and boolean:
         chosen["mask"] = chosen.pop("bias")
     return scenario(**axes, **chosen)
+
+
+@st.composite
+def featured_scenarios(draw: st.DrawFn) -> Scenario:
+    """Any small scenario of a com.microsoft operator with what its text has beside lengths, window and softcap.
+
+    A present that is not asked for is drawn only without a past, and rows without a key are not drawn: ONNX Runtime's
+    CPU kernels are wrong there, or no text says what is right (docs/semantics.md).
+    """
+    op = draw(st.sampled_from(("gqa", "mha")))
+    kv_heads = draw(st.integers(1, 3))
+    axes: dict[str, Any] = draw(lengths()) | {
+        "op": op,
+        "kv_heads": kv_heads,
+        "heads": kv_heads * draw(st.integers(1, 3)),
+        "head_dim": draw(st.sampled_from((8, 16, 32))),
+        "causal": draw(st.booleans()),
+        "bias": draw(st.sampled_from(BIASES)),
+    }
+    prompt = max(axes["past_len"]) == 0
+    axes["past"] = draw(st.sampled_from(("auto", "empty") if prompt else ("auto",)))
+    axes["present"] = draw(st.booleans()) if prompt else True
+    plain = len(set(axes["q_len"])) == len(set(axes["past_len"])) == 1
+    if op == "mha":
+        axes["v_head_dim"] = draw(st.sampled_from((None, 4, 24) if prompt and axes["past"] == "auto" else (None,)))
+        if plain:
+            axes["mask"] = draw(st.sampled_from((None, "BxT", "BxSxT")))
+        if plain and (axes.get("mask") or axes["bias"]):
+            axes["holes"] = draw(st.sampled_from(("none", "keys")))
+        return scenario(**axes)
+    axes["sink"] = draw(st.booleans())
+    axes["smooth"] = not axes["sink"] and draw(st.booleans())
+    axes["packed"] = draw(st.booleans())
+    axes["scores"] = draw(st.sampled_from((None, "biased", "weights")))
+    axes["softcap"] = draw(st.sampled_from((0.0, 2.0)))
+    if axes["causal"]:
+        axes["window"] = draw(st.sampled_from((None, 3)))
+    if axes["head_dim"] % 16 == 0 and draw(st.booleans()):
+        axes["rotary"] = draw(st.sampled_from(("half", "interleaved")))
+        axes["positions"] = draw(st.sampled_from(("implicit", "explicit", "shifted")))
+        axes["rotary_cache"] = 80 + SHIFT
+    if axes["bias"]:
+        axes["holes"] = draw(st.sampled_from(("none", "keys")))
+    return scenario(**axes)

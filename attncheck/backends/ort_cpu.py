@@ -1,22 +1,71 @@
 """ONNX Runtime's CPU provider: the reference.
 
-What it refuses is what ONNX Runtime refuses on every provider, declared in ort.py; any other refusal is an error.
+Beside what ONNX Runtime refuses on every provider, declared in ort.py, its ai.onnx Attention 23 and 24 refuse what 25
+takes; any other refusal is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import onnx
+
 from attncheck.backends.base import Compute
-from attncheck.backends.ort import Ort
+from attncheck.backends.ort import GQA_REFUSALS, Ort
+from attncheck.backends.refusals import Refusal
+from attncheck.graph.case import Case
+from attncheck.problem import Mask, Problem
 
 PROVIDER = "CPUExecutionProvider"
+
+
+def _is_older_attention(case: Case, problem: Problem) -> bool:
+    """Whether the graph is ai.onnx Attention 23 or 24."""
+    if problem.op != "ai.onnx.Attention":
+        return False
+    return all(it.version < 25 for it in onnx.load_model_from_string(case.model).opset_import if it.domain == "")
+
+
+def _is_broadcast(mask: Mask, problem: Problem) -> bool:
+    """Whether one row of a mask stands for several queries."""
+    return problem.rows > 1 and mask.shape[-2:-1] == (1,)
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    *GQA_REFUSALS,
+    Refusal(
+        lambda case, asked, _: any(_is_broadcast(it, asked) for it in asked.masks) and _is_older_attention(case, asked),
+        "Attention 23 and 24 take no attn_mask that is broadcast over the queries",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda case, asked, _: any(it.shape[-1] < asked.capacity for it in asked.masks)
+        and _is_older_attention(case, asked),
+        "Attention 23 and 24 take no attn_mask that is shorter than the keys",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda case, asked, _: asked.past_key is not None
+        and asked.present_key is None
+        and _is_older_attention(case, asked),
+        "Attention 23 and 24 take a past only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == "com.microsoft.MultiHeadAttention"
+        and asked.past_value is not None
+        and asked.v_head_dim != asked.head_dim,
+        "MultiHeadAttention takes a past only where v_head_dim is head_dim",
+        ">=1.32",
+    ),
+)
 
 
 class OrtCpu(Ort):
     """ONNX Runtime's CPU provider as a backend; computes float16 inputs in float32 and stores float16."""
 
     compute: Compute = "f32"
+    refusals: tuple[Refusal, ...] = REFUSALS
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
         super().__init__("ort-cpu", PROVIDER, options=options)

@@ -147,6 +147,14 @@ AXES: dict[str, Axis] = {
             ops=("mha", "attention"),
         ),
         Axis(
+            "mask_len",
+            Integer(1, word="full"),
+            "keys that `bias` or `mask` speaks for, from the first on; the others are hidden. `full`: all",
+            "tokens",
+            default="full",
+            ops=("attention",),
+        ),
+        Axis(
             "holes",
             Choice(get_args(Holes)),
             "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys and never a query's own, "
@@ -187,7 +195,7 @@ AXES: dict[str, Axis] = {
         Axis(
             "opset",
             Integer(23, 25),
-            "version of ai.onnx Attention; 24 has nonpad_kv_seqlen (`capacity`), 25 has windows",
+            "version of ai.onnx Attention; 24 has `capacity` and `mask_len`, 25 has windows",
             otherwise="the lowest that has what the case needs",
             ops=("attention",),
         ),

@@ -73,7 +73,7 @@ class Complete:
         """The oldest ai.onnx Attention that has what the case needs."""
         if self.has("window") or self.has("window_right"):
             return 25
-        return 24 if self.has("capacity") else 23
+        return 24 if self.has("capacity") or self.has("mask_len") else 23
 
     @property
     def longest(self) -> int:

@@ -49,6 +49,7 @@ class Scenario:
     keys              keys of each batch member in place of past_len + q_len; None: that sum
     window_right      keys behind its own that a query sees; None: all
     bias, mask        shape over the scores, as "1xNxSxT"; None: not given
+    mask_len          keys that bias or mask speaks for; None: all
     present           whether the graph asks for the present buffers
     opset             version of ai.onnx Attention; 0 for other operators
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
@@ -78,6 +79,7 @@ class Scenario:
     window_right: int | None = None
     bias: str | None = None
     mask: str | None = None
+    mask_len: int | None = None
     holes: Holes = "none"
     sink: bool = False
     smooth: bool = False

@@ -104,7 +104,7 @@ def _buffers(case: Complete) -> Iterator[Impossible]:
 def _opset(case: Complete) -> Iterator[Impossible]:
     lowest = case.lowest_opset
     if _operator(case) == "attention" and case.integer("opset") < lowest:
-        axes = ("window", "window_right") if lowest == 25 else ("capacity",)
+        axes = ("window", "window_right") if lowest == 25 else ("capacity", "mask_len")
         wanted = next(axis for axis in axes if case.has(axis))
         message = f"ai.onnx Attention has `{wanted}` from opset {lowest} on, not in {case.integer('opset')}"
         yield Impossible(Mistake.FOREIGN, ("opset", wanted), message, f"opset: {lowest}, or leave it out")
@@ -151,6 +151,9 @@ def _holes(case: Complete) -> Iterator[Impossible]:
         message = f"`holes: {holes}` leaves a query of mha without a key, and no text says what that gives"
         hint = "use another operator, or `holes: keys`; in a matrix, exclude the combination"
         yield Impossible(Mistake.MASK, ("holes", "op"), message, hint)
+    elif _operator(case) == "mha" and _lengths_are_masked(case):
+        message = "`holes` with ragged lengths can leave a query of mha without a key: no text says what that gives"
+        yield Impossible(Mistake.MASK, ("holes", "past_len", "q_len"), message, "use one length for all")
     elif _NEEDS[holes] not in shape:
         axis = "mask" if mask != "none" else "bias"
         message = f"`holes: {holes}` needs a `{axis}` whose {_NEEDS[holes]} is full, not `{shape}`"
@@ -164,6 +167,23 @@ def _widened(shape: str, letter: str) -> str:
         axes = ["1"] * ("TSNB".index(letter) + 1 - len(axes)) + axes
     axes[-1 - "TSNB".index(letter)] = letter
     return "x".join(axes)
+
+
+def _mask_len(case: Complete) -> Iterator[Impossible]:
+    length = case.values["mask_len"]
+    if not isinstance(length, int) or not case.lists_fit:
+        return
+    bias, mask, capacity = str(case.values["bias"]), str(case.values["mask"]), case.values["capacity"]
+    if "T" not in bias + mask:
+        message = "`mask_len` needs a `bias` or `mask` whose T is full"
+        yield Impossible(Mistake.MASK, ("mask_len", "mask", "bias"), message, "like `bias: SxT`")
+    most = capacity if isinstance(capacity, int) else case.longest
+    if length > most:
+        message = f"a mask_len of {length} is more than the {most} keys that there are"
+        yield Impossible(Mistake.MASK, ("mask_len",), message, f"at most {most}, or `full`")
+    elif isinstance(capacity, int) and length < case.longest:
+        message = f"a mask_len of {length} is less than the longest kv_len, {case.longest}, which the operator forbids"
+        yield Impossible(Mistake.MASK, ("mask_len",), message, f"at least {case.longest}, or `full`")
 
 
 def _sink(case: Complete) -> Iterator[Impossible]:
@@ -185,9 +205,10 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "capacity", *_SIZES), _ragged),
     (("op", "capacity", *_SIZES), _cross),
     (("past", "capacity", *_SIZES), _buffers),
-    (("op", "opset", "capacity", "window", "window_right"), _opset),
+    (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),
     (("op", "bias", "mask", *_SIZES), _shapes),
-    (("op", "holes", "bias", "mask"), _holes),
+    (("op", "holes", "bias", "mask", *_SIZES), _holes),
+    (("mask_len", "bias", "mask", "capacity", *_SIZES), _mask_len),
     (("sink", "smooth"), _sink),
     (("op", "scores"), _stages),
 )

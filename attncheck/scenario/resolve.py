@@ -73,6 +73,7 @@ def scenario(
         window_right=_unless(values["window_right"], "none"),
         bias=_unless(values["bias"], "none"),
         mask=_unless(values["mask"], "none"),
+        mask_len=_unless(values["mask_len"], "full"),
         holes=values["holes"],
         sink=values["sink"],
         smooth=values["smooth"],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attncheck.backends.base import BackendUnavailable, Evidence, Hello
@@ -16,7 +17,7 @@ from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph import read, write
 from attncheck.oracle import attention
 from attncheck.scenario.model import Scenario
-from tests.drawing import scenario, scenarios
+from tests.drawing import attention_scenarios, featured_scenarios, scenario, scenarios
 
 BACKEND = OrtCpu()
 
@@ -28,9 +29,35 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
+@pytest.mark.parametrize(
+    "taken",
+    [
+        scenario(op="attention", opset=25, bias="1xT"),
+        scenario(op="attention", opset=25, bias="SxT", mask_len=3),
+        scenario(op="attention", opset=25, past_len=(3,), present=False),
+        scenario(op="attention", opset=24, q_len=(1,), past_len=(3,), bias="1xT"),
+        scenario(op="mha", v_head_dim=8),
+    ],
+    ids=lambda taken: f"{taken.op}-{taken.opset}",
+)
+def test_what_lies_beside_a_declared_refusal_is_taken(worker: Worker, taken: Scenario) -> None:
+    agrees(worker, taken)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(featured_scenarios(), attention_scenarios()))
+def test_it_agrees_with_the_oracle_on_every_feature(worker: Worker, drawn: Scenario) -> None:
+    agrees(worker, drawn)
+
+
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(scenarios(dtypes=("float32", "float16")))
 def test_it_agrees_with_the_oracle_wherever_it_does_not_declare_a_refusal(worker: Worker, drawn: Scenario) -> None:
+    agrees(worker, drawn)
+
+
+def agrees(worker: Worker, drawn: Scenario) -> None:
+    """Fail where ONNX Runtime takes the case and departs from the oracle."""
     case = write.build(drawn)
     problem = read.problem(case.model, case.inputs)
     if BACKEND.unsupported(case, problem, worker.hello) is not None:
@@ -52,6 +79,11 @@ def test_it_agrees_with_the_oracle_wherever_it_does_not_declare_a_refusal(worker
         (scenario(head_dim=24, rotary="half", rotary_dim=16), "multiples of 16"),
         (scenario(head_dim=32, rotary="half", rotary_dim=8), "multiples of 16"),
         (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
+        (scenario(op="attention", opset=24, bias="1xT"), "broadcast over the queries"),
+        (scenario(op="attention", opset=24, bias="SxT", mask_len=3), "shorter than the keys"),
+        (scenario(op="attention", opset=23, bias="Sx1"), "shorter than the keys"),
+        (scenario(op="attention", opset=24, past_len=(3,), present=False), "only where the present is asked for"),
+        (scenario(op="mha", past_len=(3,), v_head_dim=8), "only where v_head_dim is head_dim"),
     ],
 )
 def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, words: str) -> None:

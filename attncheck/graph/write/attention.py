@@ -28,7 +28,7 @@ def write(scenario: Scenario) -> Parts:
     inputs: Inputs = [
         ("Q", _laid_out(scenario, parts.new_rows(scenario, "q", scenario.heads))),
         *(_cache(scenario) if scenario.capacity is not None else _new_rows(scenario)),
-        ("attn_mask", _mask(scenario, slots)),
+        ("attn_mask", _mask(scenario, slots if scenario.mask_len is None else scenario.mask_len)),
         *_past(scenario),
         ("nonpad_kv_seqlen", np.array(scenario.kv_len, np.int64) if scenario.capacity is not None else None),
     ]
