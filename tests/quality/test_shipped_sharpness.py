@@ -72,6 +72,17 @@ EXCUSES = (
         {"uniform-weights"} | (ROUNDING - {"not-normalised"}) | BY_KEY,
     ),
     Excuse(
+        "whole rows, or all that an entry has, are hidden: a mask read as a length, or from another row, says the "
+        "same of many, and a last row that is hidden is zero",
+        lambda it: it.holes in ("first-row", "middle-row", "last-row", "entry"),
+        {"mask-to-length", "mask-of-row-0", "last-query-dropped"},
+    ),
+    Excuse(
+        "the last keys lie behind the mask's end",
+        lambda it: it.mask_len is not None,
+        {"last-key-dropped"},
+    ),
+    Excuse(
         "an MHA twin of a case with one KV head: every head holds the same keys",
         lambda it: it.op == "mha" and it.kv_heads == 1,
         {"kv-head-0-for-all", "kv-head-next"},
