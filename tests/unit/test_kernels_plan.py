@@ -27,7 +27,7 @@ from attncheck.kernels.plan import Plan
 from attncheck.kernels.policy import Policy
 from attncheck.kernels.sources import SHADERS, ShaderError
 from attncheck.kernels.visible import visible_rows
-from attncheck.problem import Problem
+from attncheck.problem import Mask, Problem, Scores
 from tests.drawing import scenario
 
 DEFAULTS = Limits(binding_bytes=(128 << 20) - 8192, workgroups=65535, f16=True)
@@ -207,6 +207,12 @@ def test_float16_is_declared_unsupported_where_the_adapter_has_none() -> None:
         ({"v_head_dim": 300}, "v_head_dim 300: the kernels go up to 256"),
         ({"dtype": "bfloat16"}, "dtype bfloat16: the kernels compute float32 and float16"),
         ({"past_len": (1 << 18,)}, f"kv_len {(1 << 18) + 4}: the kernels go up to {1 << 18} keys"),
+        ({"invalid": "T exceeds the cache"}, "the operator forbids this graph: T exceeds the cache"),
+        (
+            {"masks": (Mask("a", "boolean", (1 << 15, 1, 1), 4), Mask("b", "boolean", (1 << 9, 4), 4))},
+            "the combination of all masks takes 268435456 bytes, and the adapter binds at most 134209536",
+        ),
+        ({"scores": Scores("s", "raw", 1 << 22)}, "the score output takes 268435456 bytes, and the adapter binds"),
         ({"capacity": 1 << 20}, "the present key takes 134217728 bytes, and the adapter binds at most 134209536"),
     ],
 )
@@ -232,3 +238,36 @@ def test_a_scenario_overrides_auto_and_the_user_overrides_both() -> None:
     assert kernels_of(Wgsl(), "online") == ["online"]
     assert kernels_of(Wgsl(Policy("naive"), forced=True), "online") == ["naive"]
     assert kernels_of(Wgsl(Policy("auto"), forced=True), "online") == ["naive", "online"]
+
+
+def featured(problem: Problem) -> Problem:
+    masks = (Mask("a", "boolean", (1, 4, 1, 3), 3), Mask("b", "additive", (4, 7), 7))
+    return replace(problem, masks=masks, sink="sink", smooth=True, scores=Scores("scores", "weights", 7))
+
+
+@pytest.mark.parametrize("kernel", ["naive", "online"])
+def test_no_dispatch_binds_more_than_the_default_limit_of_storage_buffers(kernel: str) -> None:
+    _, problem = case_and_problem(rotary="half", past_len=(3,))
+    assert max(len(dispatch.bindings) for dispatch in planned(featured(problem), kernel).dispatches) <= 8
+
+
+@pytest.mark.parametrize("kernel", ["naive", "online"])
+def test_masks_are_combined_once_as_wide_as_the_widest_along_each_axis(kernel: str) -> None:
+    _, problem = case_and_problem(past_len=(3,))
+    plan = planned(featured(problem), kernel)
+    (bias,) = (buffer for buffer in plan.buffers if buffer.name == "[bias]")
+    assert bias.nbytes == 4 * 1 * 4 * 4 * 7  # heads of the one, rows of the other, all keys
+    combining = [index for index, dispatch in enumerate(plan.dispatches) if dispatch.shader == "mask"]
+    names = [plan.dispatches[index].bindings for index in combining]
+    assert names == [("a", "[bias]"), ("b", "[bias]"), ("sink", "[sinks]")]
+    first, second, sinks = (uniform_values(plan, index) for index in combining)
+    strides = ("mask_batch", "mask_head", "mask_row", "mask_slot", "mask_slots", "more")
+    assert [first[name] for name in strides] == [0, 3, 0, 1, 3, 0]
+    assert [second[name] for name in strides] == [0, 0, 7, 1, 7, 1]
+    assert [sinks[name] for name in strides] == [0, 1, 0, 0, 1, 0]
+
+
+def test_a_problem_without_features_plans_no_dispatch_for_them() -> None:
+    _, problem = case_and_problem(past_len=(3,))
+    for kernel in ("naive", "online"):
+        assert not {"mask", "score_output"} & {dispatch.shader for dispatch in planned(problem, kernel).dispatches}
