@@ -18,14 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.budgets import Figure, measure
-
 from attncheck.backends.base import Launch
 from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.backends.wgsl import Wgsl
 from attncheck.engine.worker import Worker
 from attncheck.graph import write
 from attncheck.scenario import from_command_line
+from benchmarks.budgets import Figure, measure
 
 WORKER = Path(__file__).resolve().parents[1] / "attncheck" / "worker"
 SMALL = "op=gqa q_len=4 past_len=20 heads=4 kv_heads=2 head_dim=16"
