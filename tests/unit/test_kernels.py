@@ -91,9 +91,7 @@ def intervals(draw: st.DrawFn) -> Work:
     given = work(scenario(q_len=(rows, rows), past_len=(keys - rows,) * 2, heads=2, kv_heads=1, head_dim=8))
     slot = st.integers(0, keys)
     visible = [[sorted((draw(slot), draw(slot))) for _ in range(rows)] for _ in range(2)]
-    return given.with_problem(
-        visible=np.array(visible, np.int32), empty_row=draw(st.sampled_from(("zero", "mean")))
-    )
+    return given.with_problem(visible=np.array(visible, np.int32), empty_row=draw(st.sampled_from(("zero", "mean"))))
 
 
 @settings(max_examples=40)
