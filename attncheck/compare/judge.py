@@ -35,7 +35,7 @@ STORAGE = 2.0
 
 
 class EmptyComparison(ValueError):
-    """An output without a single stated element: nothing could ever fail there."""
+    """An output of attention without a single stated element: nothing could ever fail there."""
 
 
 def differences(
@@ -46,7 +46,7 @@ def differences(
     subject: str,
     override: Tolerance | None = None,
 ) -> tuple[Difference, ...]:
-    """One Difference an answer: `outputs`, computed by `subject`, against the oracle.
+    """One Difference an answer that states anything: `outputs`, computed by `subject`, against the oracle.
 
     compute    arithmetic that the backend promises: float32, or the dtype's own
     override   an absolute bound that replaces the derived tolerance on every element
@@ -56,7 +56,7 @@ def differences(
         _difference(
             problem, each, widen(outputs[each.output], problem.dtype), each.values, compute, subject, "oracle", override
         )
-        for each in answers
+        for each in _stating(problem, answers)
     )
 
 
@@ -70,7 +70,7 @@ def agreement(
     against: str,
     override: Tolerance | None = None,
 ) -> tuple[Difference, ...]:
-    """One Difference an answer: `first`, computed by `subject`, against `second`, computed by `against`.
+    """One Difference an answer that states anything: `first`, by `subject`, against `second`, by `against`.
 
     The tolerance is the one that each of them has against the oracle.
     """
@@ -85,8 +85,16 @@ def agreement(
             against,
             override,
         )
-        for each in answers
+        for each in _stating(problem, answers)
     )
+
+
+def _stating(problem: Problem, answers: Sequence[Answer]) -> list[Answer]:
+    """The answers that state anything: scores and presents do not where there is no key, the output always does."""
+    for answer in answers:
+        if role_of(problem, answer.output)[0] == "output" and not answer.stated.any():
+            raise EmptyComparison(f"output {answer.output} has no element that the operator states: nothing to compare")
+    return [answer for answer in answers if answer.stated.any()]
 
 
 def verdict_of(found: Sequence[Difference]) -> Verdict:
@@ -138,9 +146,6 @@ def _difference(
     role, layout, heads = role_of(problem, answer.output)
     if role == "scores":
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
-    compared = int(np.count_nonzero(answer.stated))
-    if compared == 0:
-        raise EmptyComparison(f"output {answer.output} has no element that the operator states: nothing to compare")
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
     error, nonfinite = errors(got, expected)
     margin = np.zeros_like(error)
@@ -165,7 +170,7 @@ def _difference(
         place=Place(answer.output, batch, head, row, dim),
         got=there(got),
         expected=there(expected),
-        compared=compared,
+        compared=int(np.count_nonzero(answer.stated)),
         failing=int(np.count_nonzero(margin > 1.0)),
         nonfinite=int(np.count_nonzero(nonfinite & answer.stated)),
     )

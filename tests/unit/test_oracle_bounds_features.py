@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,17 @@ def test_at_other_stages_a_score_is_a_number(stage: Any, instead: float) -> None
     scores = right(given).copy()
     scores[0, 0, 0, 7] = instead
     assert not judged(given, scores).passed
+
+
+def test_scores_of_no_key_state_nothing_and_the_rest_is_still_judged() -> None:
+    given = scored(masked(small(), np.zeros(KEYS, np.bool_)), "biased")
+    assert given.problem.scores is not None
+    given = given.with_problem(scores=replace(given.problem.scores, hidden_stated=False))
+    stated = answer(given.problem, given.inputs)
+    outputs = {each.output: narrow(np.nan_to_num(each.values), "float32") for each in stated}
+    found = judge.differences(given.problem, stated, outputs, "f32", "")
+    assert [each.role for each in found] == ["output", "present_key", "present_value"]
+    assert all(each.passed for each in found)
 
 
 def test_two_backends_agree_on_a_hidden_score_in_either_spelling() -> None:
