@@ -73,8 +73,8 @@ class Wgsl:
 
     def _kernels(self, case: Case, problem: Problem) -> tuple[str, ...]:
         policy = self.policy
-        if not self.forced and case.scenario.kernel is not None:
-            policy = replace(policy, kernel=case.scenario.kernel)
+        if not self.forced and case.kernel is not None:
+            policy = replace(policy, kernel=case.kernel)
         return policy.choose(problem)
 
 

@@ -24,7 +24,7 @@ class Record:
     @property
     def finished(self) -> Mapping[str, CaseFinished]:
         """The cases of the earlier run, by id."""
-        return {event.scenario.id: event for event in self._earlier if isinstance(event, CaseFinished)}
+        return {event.origin.id: event for event in self._earlier if isinstance(event, CaseFinished)}
 
     def check(self, started: RunStarted) -> None:
         """Raise Stop when the earlier run computed under other settings: its results would not be this run's."""

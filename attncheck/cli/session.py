@@ -102,7 +102,7 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
                     if isinstance(event, BackendFailed):
                         error(f"backend {event.backend} could not start: {event.message}")
             if isinstance(event, CaseFinished):
-                bar.advance(name_of(event.scenario.id))
+                bar.advance(name_of(event.origin.id))
     code = seen.exit_code(wanted)
     for unused in usage.unused():
         warning(unused)
@@ -163,7 +163,7 @@ class _Seen:
             self._unavailable.append(event.backend)
         elif isinstance(event, CaseFinished):
             for flag in {flag for result in event.results for flag in result.flags}:
-                self._flags.setdefault(flag, []).append(event.scenario.id)
+                self._flags.setdefault(flag, []).append(event.origin.id)
         elif isinstance(event, RunFinished):
             self._finished = event
 

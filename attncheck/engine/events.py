@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from attncheck.backends.base import Hello
 from attncheck.compare.difference import Difference
 from attncheck.compare.sharpness import Sharpness
-from attncheck.scenario.model import Scenario
+from attncheck.graph.case import Origin
 from attncheck.vocabulary import Flag, Status, Verdict
 
 
@@ -114,7 +114,7 @@ class BackendFailed:
 class CaseFinished:
     """One case is judged on every backend; `digest` names its content, whatever its address."""
 
-    scenario: Scenario
+    origin: Origin
     digest: str
     results: tuple[Result, ...]
 

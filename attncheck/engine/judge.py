@@ -34,9 +34,8 @@ class Asked:
     answers: tuple[Answer, ...]
 
     def override(self, backend: str) -> Tolerance | None:
-        """The tolerance that the scenario gives for this backend, or for all."""
-        given = self.case.scenario.tolerance
-        return given.get(backend, given.get("*"))
+        """The tolerance that the case gives for this backend in the place of the derived one."""
+        return self.case.tolerance(backend)
 
 
 def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sharpness: bool = False) -> Result:

@@ -1,4 +1,4 @@
-"""One run: scenarios through graph, oracle and backends to events, in the order in which the scenarios were given."""
+"""One run: cases through graph, oracle and backends to events, in the order in which they were given."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ from attncheck.vocabulary import Status, Verdict
 AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
 
+Given = Scenario | Case
+"""What can be run."""
+
 _FAILING = (Status.FAILED, Status.XPASSED)
 
 POLL = 0.1
@@ -72,7 +75,6 @@ class Options:
 class _Pending:
     """A case in the backends' hands."""
 
-    scenario: Scenario
     case: Case
     problem: Problem
     answers: tuple[Answer, ...]
@@ -80,17 +82,18 @@ class _Pending:
 
 
 def run(
-    scenarios: Sequence[Scenario], candidates: Sequence[Backend], reference: Backend | None, options: Options
+    given: Sequence[Given], candidates: Sequence[Backend], reference: Backend | None, options: Options
 ) -> Generator[Event, None, None]:
-    """Evaluate every scenario on every backend. Yields RunStarted first and RunFinished last, whatever happens between.
+    """Evaluate every case on every backend. Yields RunStarted first and RunFinished last, whatever happens between.
 
+    given   scenarios, each of which is written as a case when its turn comes, and cases that are there already
     A backend that cannot start gives one BackendFailed and no results; without any candidate left nothing is run.
     """
     began = time.perf_counter()
     tally = _Tally(began)
     backends = (*candidates, *([reference] if reference is not None else []))
     names = tuple(backend.name for backend in backends)
-    yield RunStarted(len(scenarios), names, reference.name if reference else None, options.settings)
+    yield RunStarted(len(given), names, reference.name if reference else None, options.settings)
     lanes = [
         Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
         for backend in backends
@@ -98,7 +101,7 @@ def run(
     try:
         ready = yield from _start(lanes, options)
         if any(lane.backend is not reference for lane in ready):
-            for event in _cases(scenarios, ready, reference, options):
+            for event in _cases(given, ready, reference, options):
                 tally.count(event)
                 yield event
     finally:
@@ -136,14 +139,14 @@ def _taken(notes: SimpleQueue[BackendPreparing]) -> Iterator[BackendPreparing]:
 
 
 def _cases(
-    scenarios: Sequence[Scenario], lanes: Sequence[Lane], reference: Backend | None, options: Options
+    given: Sequence[Given], lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> Iterator[CaseFinished]:
     """Keep the lanes fed `AHEAD` cases deep, and judge in order."""
     pending: deque[_Pending | CaseFinished] = deque()
-    for scenario in (*scenarios, *[None] * AHEAD):
-        if scenario is not None:
-            pending.append(_submit(scenario, lanes, options))
-        if pending and (scenario is None or len(pending) > AHEAD):
+    for one in (*given, *[None] * AHEAD):
+        if one is not None:
+            pending.append(_submit(one, lanes, options))
+        if pending and (one is None or len(pending) > AHEAD):
             oldest = pending.popleft()
             if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
                 return
@@ -153,9 +156,9 @@ def _cases(
                 return
 
 
-def _submit(scenario: Scenario, lanes: Sequence[Lane], options: Options) -> _Pending | CaseFinished:
-    """Build the case, hand it to every lane, and compute the oracle's answers while they work."""
-    case = write.build(scenario)
+def _submit(given: Given, lanes: Sequence[Lane], options: Options) -> _Pending | CaseFinished:
+    """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work."""
+    case = given if isinstance(given, Case) else write.build(given)
     earlier = options.finished.get(case.id)
     if earlier is not None and _still_holds(earlier, case, lanes):
         results = options.expectations.again(earlier.results, {lane.backend.name: lane.hello for lane in lanes})
@@ -164,13 +167,13 @@ def _submit(scenario: Scenario, lanes: Sequence[Lane], options: Options) -> _Pen
     problem = read.problem(case.model, case.inputs)
     attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
     answers = () if problem.invalid else attention.answer(problem, case.inputs)
-    return _Pending(scenario, case, problem, answers, attempts)
+    return _Pending(case, problem, answers, attempts)
 
 
 def _still_holds(earlier: CaseFinished, case: Case, lanes: Sequence[Lane]) -> bool:
     """Whether the results of an earlier run are those that this one would give: same content, same judgement."""
     same_backends = {result.backend for result in earlier.results} == {lane.backend.name for lane in lanes}
-    return same_backends and earlier.digest == case.digest and earlier.scenario == case.scenario
+    return same_backends and earlier.digest == case.digest and earlier.origin == case.origin
 
 
 def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
@@ -190,7 +193,7 @@ def _judge(pending: _Pending, reference: Backend | None, options: Options) -> Ca
         judged.append(Judged(backend, attempt, judged_result))
     hellos = {lane.backend.name: lane.hello for lane, _ in pending.attempts}
     results = tuple(options.expectations.held(it, hellos[it.backend]) for it in attributed(asked, judged))
-    return CaseFinished(pending.scenario, pending.case.digest, results)
+    return CaseFinished(pending.case.origin, pending.case.digest, results)
 
 
 class _Tally:

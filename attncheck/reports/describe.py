@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from attncheck.compare.difference import Difference, Place
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import Attribution, Result
+from attncheck.graph.case import Origin
 from attncheck.reports.numbers import element, number, plural
 from attncheck.scenario.model import Scenario
 
 AUTO_MARK = "*"
 """Stands behind a kernel that a policy chose."""
 AUTO_MEANING = "chosen by --kernel auto; the other kernel ran too, and the two must agree"
+
+
+def origin(it: Origin) -> str:
+    """A scenario by its axes, and a given model by what is said of it."""
+    return scenario(it) if isinstance(it, Scenario) else it.about
 
 
 def scenario(it: Scenario) -> str:

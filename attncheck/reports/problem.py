@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.graph.case import Case
+from attncheck.graph.case import Case, GivenModel, Origin
 from attncheck.problem import Problem
 from attncheck.reports import describe
 from attncheck.reports.lines import BLANK, Line, columns, line, paragraph
@@ -24,21 +24,28 @@ EMPTY = {"zero": "gives zeros", "mean": "gives the mean of its values"}
 
 def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
     """Everything that `attncheck show` says of a case."""
-    scenario = case.scenario
-    lines = [line(case.id, "heading")]
-    if scenario.about:
-        lines += paragraph(scenario.about, width, "  ")
-    lines += paragraph(describe.scenario(scenario), width, "  ")
-    if not scenario.source.file.startswith("--"):
-        lines.append(line(f"  written at {scenario.source.file}:{scenario.source.line}"))
-    if scenario.tags:
-        lines.append(line(f"  tags {', '.join(scenario.tags)}"))
+    lines = [line(case.id, "heading"), *_origin(case.origin, width)]
     lines.append(line(f"  digest {case.digest[:16]}"))
     lines += [BLANK, line("inputs", "heading"), *columns(_inputs(case.inputs))]
     outputs = {output.name: f"{output.dtype} {_shape(output.shape)}" for output in case.outputs}
     lines += [BLANK, line("outputs", "heading"), *columns(outputs)]
     lines += [BLANK, line("problem", "heading"), *columns(_sizes(problem))]
     return [*lines, BLANK, line("visible keys", "heading"), *_visible(problem, width)]
+
+
+def _origin(it: Origin, width: int | None) -> Iterator[Line]:
+    """What the case is, and where that is said."""
+    if isinstance(it, GivenModel):
+        yield from paragraph(it.about, width, "  ")
+        yield line(f"  from {it.place}")
+        return
+    if it.about:
+        yield from paragraph(it.about, width, "  ")
+    yield from paragraph(describe.scenario(it), width, "  ")
+    if not it.source.file.startswith("--"):
+        yield line(f"  written at {it.source.file}:{it.source.line}")
+    if it.tags:
+        yield line(f"  tags {', '.join(it.tags)}")
 
 
 def _inputs(inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, str]:

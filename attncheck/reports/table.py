@@ -74,17 +74,17 @@ class Table:
         self._flags.update(flag for result in event.results for flag in result.flags)
         failing = rows.failures(event.results)
         if failing:
-            self._failed.append(event.scenario.id)
+            self._failed.append(event.origin.id)
         shown = rows.visible(event.results, every=self._detail is Detail.VERBOSE)
         if self._detail is Detail.QUIET:
             shown = failing
         if not shown:
             return []
-        lines = self._heading(file_of(event.scenario.id))
+        lines = self._heading(file_of(event.origin.id))
         for result in shown:
             lines += self._result(result)
         if self._detail is Detail.VERBOSE:
-            lines += paragraph(describe.scenario(event.scenario), self._layout.width, DETAIL_INDENT)
+            lines += paragraph(describe.origin(event.origin), self._layout.width, DETAIL_INDENT)
         return lines
 
     def _heading(self, file: str) -> list[Line]:

@@ -47,7 +47,7 @@ def results(name: str, table: Table, cases: list[Scenario], shaders: Path | None
     backends = create(name, Settings(tables={name.partition("@")[0]: table}, shaders=shaders))
     options = engine.Options(time_limit=60.0)
     found = [event for event in engine.run(cases, backends, None, options) if isinstance(event, CaseFinished)]
-    return {event.scenario.id: event.results[0] for event in found}
+    return {event.origin.id: event.results[0] for event in found}
 
 
 @pytest.mark.slow

@@ -41,16 +41,21 @@ class Faulty:
             raise BackendUnavailable(self._check)
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
-        return "it says so" if case.scenario.about == "unsupported" else None
+        return "it says so" if case.origin.about == "unsupported" else None
 
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
-        if case.scenario.about == "no-request":
+        if case.origin.about == "no-request":
             raise CannotRequest("its shader is broken")
         outputs = [{"name": it.name, "shape": it.shape, "dtype": it.dtype} for it in case.outputs]
-        return (Request("", {"how": case.scenario.about, "outputs": outputs}),)
+        return (Request("", {"how": case.origin.about, "outputs": outputs}),)
 
     def fallback(self, evidence: Evidence) -> str | None:
         return None if evidence.provider == "faulty" else f"{evidence.provider} ran"
+
+
+def _tags(case: Case) -> tuple[str, ...]:
+    assert isinstance(case.origin, Scenario)
+    return case.origin.tags
 
 
 def events(
@@ -167,11 +172,11 @@ class Other(Faulty):
     name = "other"
 
     def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
-        (how,) = case.scenario.tags
-        return super().requests(replace(case, scenario=replace(case.scenario, about=how)), problem, hello)
+        (how,) = _tags(case)
+        return super().requests(replace(case, origin=replace(case.origin, about=how)), problem, hello)
 
     def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
-        return "it says so" if case.scenario.tags == ("unsupported",) else None
+        return "it says so" if _tags(case) == ("unsupported",) else None
 
 
 @pytest.mark.parametrize(

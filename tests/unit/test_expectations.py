@@ -298,8 +298,8 @@ def test_fail_fast_stops_at_an_xpass_too_and_not_at_an_xfail() -> None:
 
 def resumed(found: Sequence[Event], *entries: Expectation, run_quarantined: bool = False) -> list[Event]:
     """The same cases again, going on from `found` under other expectations."""
-    earlier = {it.scenario.id: it for it in found if isinstance(it, CaseFinished)}
-    cases = [it.scenario for it in earlier.values()]
+    earlier = {it.origin.id: it for it in found if isinstance(it, CaseFinished)}
+    cases = [it.origin for it in earlier.values() if isinstance(it.origin, Scenario)]
     return run(cases, *entries, run_quarantined=run_quarantined, finished=earlier)
 
 

@@ -76,14 +76,14 @@ def test_a_half_written_line_is_dropped_and_then_written_over(tmp_path: Path, ev
 def test_finished_cases_are_told_again_and_not_run(events: list[Event]) -> None:
     first, *_ = finished(events)
     marked = replace(first, results=(replace(first.results[0], message="from before"),))
-    again = finished(run({first.scenario.id: marked}))
+    again = finished(run({first.origin.id: marked}))
     assert [case.results[0].message for case in again] == ["from before", "", ""]
-    assert isinstance(run({first.scenario.id: marked})[-1], RunFinished)
+    assert isinstance(run({first.origin.id: marked})[-1], RunFinished)
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"digest": "another"}, {"results": ()}, {"scenario": replace(CASES[0], tolerance={})}],
+    [{"digest": "another"}, {"results": ()}, {"origin": replace(CASES[0], tolerance={})}],
     ids=["content", "backends", "same"],
 )
 def test_a_finished_case_counts_only_for_the_same_content_on_the_same_backends(
@@ -92,8 +92,8 @@ def test_a_finished_case_counts_only_for_the_same_content_on_the_same_backends(
     first, *_ = finished(events)
     marked = replace(first, results=(replace(first.results[0], message="from before"),))
     marked = replace(marked, **changed)  # type: ignore[arg-type]
-    told = finished(run({first.scenario.id: marked}))[0]
-    assert (told.results[0].message == "from before") is ("scenario" in changed)
+    told = finished(run({first.origin.id: marked}))[0]
+    assert (told.results[0].message == "from before") is ("origin" in changed)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_finished_case_counts_only_for_the_same_content_on_the_same_backends(
     [
         ("", "is not a journal"),
         ('{"journal": 99}\n', "is not a journal"),
-        ('{"journal": 1}\nnonsense\n', ":2: not a line of a journal"),
-        ('{"journal": 1}\n{"event": "Unheard"}\n', ":2: no event that attncheck"),
-        ('{"journal": 1}\n{"event": "RunStarted", "cases": "many"}\n', r":2: RunStarted\.cases does not fit"),
+        ('{"journal": 2}\nnonsense\n', ":2: not a line of a journal"),
+        ('{"journal": 2}\n{"event": "Unheard"}\n', ":2: no event that attncheck"),
+        ('{"journal": 2}\n{"event": "RunStarted", "cases": "many"}\n', r":2: RunStarted\.cases does not fit"),
     ],
 )
 def test_what_is_no_journal_is_told_with_file_and_line(tmp_path: Path, text: str, words: str) -> None:

@@ -18,7 +18,7 @@ from tests.cli.frozen import assert_golden
 
 
 def report(run: list[Event], width: int | None = 80, detail: Detail = Detail.NORMAL) -> list[Line]:
-    ids = [event.scenario.id for event in run if isinstance(event, CaseFinished)]
+    ids = [event.origin.id for event in run if isinstance(event, CaseFinished)]
     table = Table(Layout.fit(ids, ("wgsl", "ort-cpu"), width), detail, lambda case: f"attncheck run {case}")
     return [line for event in run for line in table.lines(event)]
 
@@ -71,7 +71,7 @@ def test_every_row_begins_its_numbers_in_the_same_column() -> None:
 def test_without_a_width_ids_stay_whole() -> None:
     run = events.every_verdict()
     whole = text(report(run, None))
-    assert all(name_of(event.scenario.id) in whole for event in run if isinstance(event, CaseFinished))
+    assert all(name_of(event.origin.id) in whole for event in run if isinstance(event, CaseFinished))
 
 
 def test_ids_that_differ_only_in_the_middle_stay_different_when_shortened() -> None:
@@ -148,7 +148,7 @@ def test_two_kernels_that_disagree_are_told_by_their_names() -> None:
 def test_the_first_failing_cases_have_the_command_that_runs_them_alone() -> None:
     lines = [line.text for line in report(events.every_verdict())]
     failing = [
-        event.scenario.id
+        event.origin.id
         for event in events.every_verdict()
         if isinstance(event, CaseFinished) and rows.failures(event.results)
     ]
