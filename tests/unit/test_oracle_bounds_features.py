@@ -99,6 +99,28 @@ def test_an_error_within_the_score_bound_moves_output_and_weights_by_no_more_tha
             assert (change <= u * found["scores"].compute[0, head, row, :end] * (1 + 1e-4) + 1e-12).all()
 
 
+def test_a_sink_below_the_maximum_has_its_argument_rounded_too() -> None:
+    """One key of score 0, which is exact, beside a sink of -3: all that rounding does to weights comes from there."""
+    given = sunk(small(q_len=(1,), past_len=(0,)).with_problem(scale=0.0), np.full(HEADS, -3.0))
+    value = given.inputs["value"].reshape(1, 8).astype(np.float64)
+    key, sink = 1.0 / (1.0 + np.exp(-3.0)), 1.0 / (1.0 + np.exp(3.0))
+    spread = np.abs(value) * np.sqrt(key - key * key)
+    expected = spread * np.sqrt(sink * 3.0**2) + np.abs(value) * key * (2.0 + np.sqrt(2.0))
+    found = answers(given)["output"].compute.reshape(HEADS, 8)
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
+
+
+def test_what_rotary_rounds_on_its_way_moves_weights() -> None:
+    given = small(rotary="half", dtype="float16")
+    raw, weights = (answers(scored(given, stage))["scores"] for stage in ("raw", "weights"))
+    carried = raw.storage - np.abs(raw.values)
+    p = weights.values
+    mean = np.sqrt((p * carried * carried).sum(axis=-1, keepdims=True))
+    visible = p > 0.0
+    assert carried[visible].max() > 0.1
+    np.testing.assert_allclose(weights.storage[visible], (p * (1.0 + carried + mean))[visible], rtol=1e-9)
+
+
 def test_a_weight_too_small_for_any_format_may_be_given_as_0() -> None:
     """exp(-740) is subnormal in float64: a bound relative to it would be 0."""
     given = scored(masked(small(), np.where(np.arange(KEYS) == 2, -740.0, 0.0)), "weights")
