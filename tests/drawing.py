@@ -166,12 +166,17 @@ def featured_scenarios(draw: st.DrawFn) -> Scenario:
     axes["packed"] = draw(st.booleans())
     axes["scores"] = draw(st.sampled_from((None, "biased", "weights")))
     axes["softcap"] = draw(st.sampled_from((0.0, 2.0)))
+    if axes["causal"] and not prompt:
+        batch = len(axes["q_len"])
+        axes["query_seqlens"] = draw(st.booleans())
+        if axes["query_seqlens"]:
+            axes["q_len"] = tuple(draw(st.integers(1, 9)) for _ in range(batch))
     if axes["causal"]:
         axes["window"] = draw(st.sampled_from((None, 3)))
     if axes["head_dim"] % 16 == 0 and draw(st.booleans()):
         axes["rotary"] = draw(st.sampled_from(("half", "interleaved")))
         axes["positions"] = draw(st.sampled_from(("implicit", "explicit", "shifted")))
-        axes["rotary_cache"] = 80 + SHIFT
+        axes["rotary_cache"] = 90 + SHIFT
     if axes["bias"]:
         axes["holes"] = draw(st.sampled_from(("none", "keys")))
     return scenario(**axes)

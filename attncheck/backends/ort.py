@@ -26,8 +26,12 @@ GQA_REFUSALS: tuple[Refusal, ...] = (
         "rotary GroupQueryAttention takes only a head_dim and a rotary_dim that are multiples of 16",
     ),
     Refusal(
-        lambda _, asked, __: asked.op == GQA and asked.batch > 1 and asked.rows > 1 and max(asked.past_len) > 0,
-        "GroupQueryAttention takes q_len > 1 with a past only for batch 1",
+        lambda case, asked, _: asked.op == GQA
+        and asked.batch > 1
+        and asked.rows > 1
+        and max(asked.past_len) > 0
+        and "query_seqlens" not in case.inputs,
+        "GroupQueryAttention takes q_len > 1 with a past only for batch 1, or with query_seqlens",
     ),
 )
 """What the operator's own checks, which its kernels on all providers share, refuse from 1.20 to 1.32 at least."""

@@ -25,6 +25,7 @@ F16 = "float16"
 """Name of the probe that says whether the device computes in float16: ONNX Runtime itself does not tell."""
 
 PADDING_MASK = ("MultiHeadAttention", 4)
+QUERY_SEQLENS = ("GroupQueryAttention", 16)
 
 
 def _takes(case: Case, operator: str, index: int) -> bool:
@@ -42,6 +43,10 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         lambda case, *_: _takes(case, *PADDING_MASK),
         "MultiHeadAttention on WebGPU has no key_padding_mask, which ragged lengths need",
+    ),
+    Refusal(
+        lambda case, *_: _takes(case, *QUERY_SEQLENS),
+        "GroupQueryAttention on WebGPU has no query_seqlens",
     ),
     Refusal(_lacks_f16, "the device does not compute in float16"),
 )

@@ -186,6 +186,13 @@ AXES: dict[str, Axis] = {
         ),
         Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa",)),
         Axis(
+            "query_seqlens",
+            Boolean(),
+            "the new tokens of each entry are said by this input, so that `q_len` may differ after a past",
+            default=False,
+            ops=("gqa",),
+        ),
+        Axis(
             "layout",
             Choice(get_args(Layout)),
             "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim]",

@@ -51,6 +51,7 @@ class Scenario:
     bias, mask        shape over the scores, as "1xNxSxT"; None: not given
     mask_len          keys that bias or mask speaks for; None: all
     present           whether the graph asks for the present buffers
+    query_seqlens     whether the graph is told how many new tokens each batch member has
     opset             version of ai.onnx Attention; 0 for other operators
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
@@ -87,6 +88,7 @@ class Scenario:
     present: bool = True
     past: Past = "auto"
     packed: bool = False
+    query_seqlens: bool = False
     layout: Layout = "bsnh"
     opset: int = 0
     positions: Positions = "implicit"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from attncheck.scenario.axes import AXES, KEY_MASKS, spell
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
 from attncheck.scenario.diagnostics import Mistake, listed
 
 TEXTS = {"gqa": "GroupQueryAttention", "mha": "MultiHeadAttention", "attention": "ai.onnx Attention"}
@@ -54,7 +54,8 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
         return
     op = _operator(case)
     queries = case.values["q_len"]
-    if isinstance(queries, tuple) and len(set(queries)) > 1 and (op == "attention" or case.largest("past_len") > 0):
+    told = op == "gqa" and case.values["query_seqlens"] is True
+    if _differ(queries) and not told and (op == "attention" or case.largest("past_len") > 0):
         where, why = {
             "gqa": (
                 "may differ over the batch only where every past_len is 0",
@@ -67,15 +68,40 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
             "attention": ("may not differ over the batch", "ai.onnx Attention computes every query row"),
         }[op]
         hint = "use one q_len for all" + ("" if op == "attention" else ", or `past_len: 0`")
+        if op == "gqa":
+            hint += ", or add `query_seqlens: true`"
         yield Impossible(
             Mistake.RAGGED, ("q_len", "past_len"), f"q_len {where}: {why}", hint
         )
     if op == "attention" and not case.has("capacity"):
         for axis in ("past_len", "kv_len"):
-            value = case.values[axis]
-            if isinstance(value, tuple) and len(set(value)) > 1:
+            if _differ(case.values[axis]):
                 message = f"{axis} may differ over the batch only where the cache is the caller's (nonpad_kv_seqlen)"
                 yield Impossible(Mistake.RAGGED, (axis,), message, "add a `capacity`, or use one length for all")
+
+
+def _differ(value: Value) -> bool:
+    """Whether the lengths over the batch differ."""
+    return isinstance(value, tuple) and len(set(value)) > 1
+
+
+def _told(case: Complete) -> Iterator[Impossible]:
+    """What query_seqlens needs: causality, past buffers, and room for every chunk with its padding."""
+    if case.values["query_seqlens"] is not True or not case.lists_fit:
+        return
+    if case.values["causal"] is False:
+        message = "`query_seqlens` exists only where GroupQueryAttention is causal"
+        yield Impossible(Mistake.WINDOW, ("query_seqlens", "causal"), message, "use `causal: true`")
+    capacity, longest = case.values["capacity"], case.largest("past_len")
+    if longest == 0 and capacity == "exact" and case.values["past"] != "empty":
+        message = "`query_seqlens` needs past buffers, but there is no past"
+        hint = "add a `past_len`, a `capacity`, or `past: empty`"
+        yield Impossible(Mistake.BUFFERS, ("query_seqlens",), message, hint)
+    rows = case.largest("q_len")
+    if isinstance(capacity, int) and longest + rows > capacity:
+        message = f"a chunk of {rows} rows, padding included, after {longest} keys does not fit into {capacity} slots"
+        hint = f"capacity: {longest + rows} or more"
+        yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
 
 
 def _cross(case: Complete) -> Iterator[Impossible]:
@@ -132,7 +158,7 @@ def _shapes(case: Complete) -> Iterator[Impossible]:
 
 
 def _lengths_are_masked(case: Complete) -> bool:
-    return any(isinstance(value := case.values[axis], tuple) and len(set(value)) > 1 for axis in LENGTHS)
+    return any(_differ(case.values[axis]) for axis in LENGTHS)
 
 
 _NEEDS = {"keys": "T", "first-row": "S", "middle-row": "S", "last-row": "S", "entry": "B"}
@@ -202,7 +228,8 @@ _SIZES = ("batch", *LENGTHS)
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", *(axis.name for axis in AXES.values() if axis.ops)), _foreign),
     (("op", "causal", "window", "kv_len"), _causality),
-    (("op", "capacity", *_SIZES), _ragged),
+    (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
+    (("query_seqlens", "causal", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),
     (("past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),

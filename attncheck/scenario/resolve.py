@@ -81,6 +81,7 @@ def scenario(
         present=values["present"] == "asked",
         past=values["past"],
         packed=values["packed"],
+        query_seqlens=values["query_seqlens"],
         layout=values["layout"],
         opset=values["opset"] if values["op"] == "attention" else 0,
         positions=values["positions"],

@@ -231,6 +231,14 @@ def test_an_empty_past_is_a_buffer_without_slots(op: str) -> None:
     assert read.problem(case.model, case.inputs).past_len == (0,)
 
 
+def test_new_tokens_may_differ_after_a_past_where_the_graph_is_told() -> None:
+    drawn = scenario(q_len=(1, 3), past_len=(4, 2), query_seqlens=True)
+    problem = problem_of(drawn)
+    assert (problem.q_len, problem.past_len, problem.capacity) == ((1, 3), (4, 2), 7)
+    assert intervals(drawn, 0) == [(0, 5), (0, 0), (0, 0)]
+    assert intervals(drawn, 1) == [(0, 3), (0, 4), (0, 5)]
+
+
 def test_gqa_without_causality_sees_the_keys_after_it() -> None:
     assert intervals(scenario(q_len=(2,), past_len=(3,), causal=False)) == [(0, 5), (0, 5)]
     assert intervals(scenario(q_len=(1, 3), past_len=(0, 0), causal=False)) == [(0, 1), (0, 0), (0, 0)]

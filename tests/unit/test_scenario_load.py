@@ -217,6 +217,13 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
         ("op: mha, bias: BxNxSxT, past_len: [1, 2]", "op: mha, bias: BxNxSxT, past_len: [1, 2], holes: keys"),
         ("op: mha, mask: BxT, past_len: 2", "op: mha, mask: BxT, past_len: [1, 2]"),
         ("past: empty", "past: empty, past_len: 2"),
+        ("q_len: [1, 3], past_len: [0, 1], query_seqlens: true", "q_len: [1, 3], past_len: [0, 1]"),
+        ("query_seqlens: true, past: empty", "query_seqlens: true, past: auto"),
+        ("query_seqlens: true, past_len: 1", "query_seqlens: true, past_len: 1, causal: false"),
+        (
+            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 7",
+            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 6",
+        ),
         ("past: empty, past_len: [0, 0]", "past: empty, capacity: 4"),
         ("sink: true, smooth: false", "sink: true, smooth: true"),
         ("scores: biased", "scores: raw"),

@@ -140,6 +140,7 @@ def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
     """New token i of an entry stands at position past + i, or where position_ids says.
 
     "When processing the first prompt the kernel uses only the first element" of position_ids: tokens then follow it.
+    With query_seqlens, total_sequence_length is not "used to tell a first prompt from a later chunk".
     Padded rows, which are not read, take position 0.
     """
     cos = node.array(7)
@@ -150,7 +151,7 @@ def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
     said = node.array(9)
     if said is not None:
         ids = np.asarray(said, np.int64)
-        first_prompt = lengths.rows == longest and lengths.rows > 1
+        first_prompt = node.name(16) is None and lengths.rows == longest and lengths.rows > 1
         positions = np.broadcast_to(ids.reshape(-1)[0] + steps if first_prompt else ids, positions.shape)
     return Rotary(
         style="interleaved" if node.attribute("rotary_interleaved", 0) else "half",

@@ -1,8 +1,8 @@
 """Writes com.microsoft GroupQueryAttention.
 
 Buffers are [batch, kv_heads, slots, head_dim]; the valid keys of a batch entry fill its first slots. ``seqlens_k`` is
-each entry's kv_len - 1 and ``total_sequence_length`` the largest kv_len. New rows beyond an entry's q_len are right
-padding, which the operator's text says is not read.
+each entry's kv_len - 1 and ``total_sequence_length`` the largest kv_len, or more with ``query_seqlens``. New rows
+beyond an entry's q_len are right padding, which the operator's text says is not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ def write(scenario: Scenario) -> Parts:
         *_new_rows(scenario),
         *_past_buffers(scenario),
         ("seqlens_k", np.array(scenario.kv_len, np.int32) - np.int32(1)),
-        ("total_sequence_length", np.array([max(scenario.kv_len)], np.int32)),
+        ("total_sequence_length", np.array([_total(scenario)], np.int32)),
         ("cos_cache", cos),
         ("sin_cache", sin),
         ("position_ids", _position_ids(scenario)),
-        ("attention_bias", over_scores.bias(scenario, max(scenario.kv_len))),
+        ("attention_bias", over_scores.bias(scenario, _total(scenario))),
         ("head_sink", over_scores.sink(scenario)),
+        *((name, None) for name in ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")),
+        ("query_seqlens", np.array(scenario.q_len, np.int32) if scenario.query_seqlens else None),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("GroupQueryAttention", inputs, outputs, _attributes(scenario))
@@ -71,6 +73,13 @@ def _past_buffers(scenario: Scenario) -> Inputs:
     ]
 
 
+def _total(scenario: Scenario) -> int:
+    """total_sequence_length: the longest kv_len, or with query_seqlens also room for the padding of its chunk."""
+    if scenario.query_seqlens:
+        return max(scenario.past_len) + max(scenario.q_len)
+    return max(scenario.kv_len)
+
+
 def _past_capacity(scenario: Scenario) -> int:
     return max(scenario.past_len) if scenario.capacity is None else scenario.capacity
 
@@ -92,9 +101,9 @@ def _position_ids(scenario: Scenario) -> Array | None:
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     rows = max(scenario.q_len)
-    capacity = max(scenario.kv_len) if scenario.capacity is None else scenario.capacity
+    capacity = _total(scenario) if scenario.capacity is None else scenario.capacity
     present = (scenario.batch, scenario.kv_heads, capacity, scenario.head_dim)
-    scores = (scenario.batch, scenario.heads, rows, max(scenario.kv_len))
+    scores = (scenario.batch, scenario.heads, rows, _total(scenario))
     return (
         Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
         Output("present_key", scenario.dtype, present) if scenario.present else None,
