@@ -50,7 +50,7 @@ def start_overhead(launch: Launch) -> tuple[float, float]:
     opened = f"import {launch.runtime} as runtime; runtime.start({dict(launch.options)!r})"
     plain = [sys.executable, "-X", "utf8", "-c", f"import sys; sys.path.insert(0, {str(WORKER)!r}); {opened}"]
     pairs = [
-        (milliseconds(lambda: Worker(launch).close()), milliseconds(lambda: subprocess.run(plain, check=True)))
+        (milliseconds(lambda: Worker.started(launch).close()), milliseconds(lambda: subprocess.run(plain, check=True)))
         for _ in range(STARTS)
     ]
     return statistics.median(worker for worker, _ in pairs), statistics.median(bare for _, bare in pairs)
@@ -91,7 +91,7 @@ def main() -> None:
         print(Figure(f"{backend.name}: worker ready", worker_ms, "ms"))
         print(Figure(f"{backend.name}: runtime alone", plain_ms, "ms"))
         print(Figure(f"{backend.name}: cost of the worker's start", worker_ms - plain_ms, "ms", START_BUDGET_MS))
-    worker = Worker(OrtCpu().launch())
+    worker = Worker.started(OrtCpu().launch())
     far, near = request_overhead(worker)
     worker.close()
     print(Figure("ort-cpu: a small case through a worker", far, "ms"))

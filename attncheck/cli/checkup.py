@@ -30,7 +30,7 @@ def _adapters(width: int | None) -> list[Line]:
     """Every adapter that wgpu finds, the one used by default first."""
     title = line("adapters", "heading")
     try:
-        worker = Worker(Launch("survey"))
+        worker = Worker.started(Launch("survey"))
     except BackendUnavailable as failure:
         return [title, *paragraph(f"cannot be listed: {failure}", width, "  ")]
     try:
@@ -53,7 +53,7 @@ def _adapters(width: int | None) -> list[Line]:
 def _backend(backend: Backend, width: int | None) -> tuple[list[Line], bool]:
     """Start the backend's worker as a run would, and tell what it says of itself."""
     try:
-        worker = Worker(backend.launch())
+        worker = Worker.started(backend.launch())
         try:
             backend.check(worker.hello)
             told = device.details(worker.hello)

@@ -34,7 +34,11 @@ STORAGE = 2.0
 """WGSL lets a conversion to a narrower type round to either neighbour, not only to the nearest: up to 2u."""
 
 
-class EmptyComparison(ValueError):
+class Incomparable(ValueError):
+    """A result cannot be judged by numbers: nothing to compare, or no finite tolerance to compare by."""
+
+
+class EmptyComparison(Incomparable):
     """An output of attention without a single stated element: nothing could ever fail there."""
 
 
@@ -148,9 +152,15 @@ def _difference(
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
     error, nonfinite = errors(got, expected)
-    margin = np.zeros_like(error)
-    np.divide(error, tolerance, out=margin, where=tolerance > 0.0)
-    margin[(tolerance == 0.0) & (error > 0.0)] = np.inf
+    boundless = answer.stated & np.isfinite(answer.values) & ~np.isfinite(tolerance)
+    if boundless.any():
+        raise Incomparable(
+            f"output {answer.output}: no finite tolerance for {np.count_nonzero(boundless)} elements: the bound of "
+            "the rounding error overflows; give the case plainer numbers"
+        )
+    # Whatever has no tolerance to be divided by must be exact: NaN in a bound never lets an error pass.
+    margin = np.where(error > 0.0, np.inf, 0.0)
+    np.divide(error, tolerance, out=margin, where=np.isfinite(tolerance) & (tolerance > 0.0))
     margin[~answer.stated] = -1.0
 
     by_place = split_heads(margin, layout, heads)

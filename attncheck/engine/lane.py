@@ -68,6 +68,7 @@ class Lane:
         self._lock = threading.Lock()
         self._launch: Launch | None = None
         self._worker: Worker | None = None
+        self._lost: BackendUnavailable | None = None
         self._stopped = False
         self._hello: Hello | None = None
 
@@ -88,14 +89,23 @@ class Lane:
         """Queue one case. The future never raises for anything that a backend does."""
         return self._thread.submit(self._attempt, case, problem)
 
-    def stop(self) -> None:
-        """End the worker now, whatever it does, and drop what is queued."""
+    def end(self) -> None:
+        """End the worker now, whatever it does, and drop what is queued; `join` waits for it."""
         with self._lock:
             self._stopped = True
             if self._worker is not None:
                 self._worker.kill()
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        """Wait until everything has ended."""
+        self._thread.shutdown(wait=True)
         self._drop_worker()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self.end()
+        self.join()
 
     def _started(self, note: environments.Note) -> Hello:
         self._launch = environments.ready(self.backend.launch(), note)
@@ -106,6 +116,8 @@ class Lane:
 
     def _live_worker(self) -> Worker:
         """The warm worker, or a new one where the last was lost."""
+        if self._lost is not None:
+            raise self._lost
         if self._worker is None:
             assert self._launch is not None, "a lane starts before it takes cases"
             worker = Worker(self._launch, self._memory_limit)
@@ -113,6 +125,12 @@ class Lane:
                 self._worker = worker
                 if self._stopped:
                     worker.kill()
+            try:
+                worker.greet()
+            except BackendUnavailable as error:
+                # Whoever could not start once will not start for the next case: that answer is at hand.
+                self._lost, self._worker = error, None
+                raise
         return self._worker
 
     def _drop_worker(self) -> None:

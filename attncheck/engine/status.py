@@ -26,7 +26,7 @@ def of_case(results: Sequence[Result]) -> Status:
     candidates = {result.status for result in results if not result.reference}
     worst = next(status for status in WORST_FIRST if status in statuses)
     untested = candidates == {Status.SKIPPED}
-    return Status.SKIPPED if untested and worst is Status.PASSED else worst
+    return Status.SKIPPED if untested and worst in {Status.PASSED, Status.XFAILED} else worst
 
 
 def tally(statuses: Mapping[Status, int]) -> Counts:

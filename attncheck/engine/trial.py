@@ -12,7 +12,7 @@ def start(backend: Backend, note: environments.Note) -> Hello:
 
     note: is told when the worker's environment has to be made first.
     """
-    worker = Worker(environments.ready(backend.launch(), note))
+    worker = Worker.started(environments.ready(backend.launch(), note))
     try:
         backend.check(worker.hello)
         return worker.hello

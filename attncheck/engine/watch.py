@@ -52,10 +52,10 @@ class Watch:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds now; 0 for one that has ended."""
+    """Bytes of memory that a process holds now; 0 for one that has ended, or that may not be looked at."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return 0
 
 

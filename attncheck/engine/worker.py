@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from attncheck.backends import environments
 from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.engine.watch import Watch, end
 from attncheck.scenario.memory import readable
@@ -28,6 +29,13 @@ START_LIMIT = 60.0
 """Seconds that a runtime may take to import and open its device."""
 
 STDERR_LINES = 40
+_OF_ITS_OWN: dict[str, Any] = (
+    {"start_new_session": True}
+    if os.name == "posix"
+    else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+)
+"""Ctrl-C is the parent's to handle: it decides when a worker ends."""
+
 NEAR = 0.8
 """Share of the memory limit from which on a killed process counts as out of memory."""
 
@@ -42,28 +50,42 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """One spawned process that serves one runtime. Not thread-safe: one lane owns it."""
+    """One spawned process that serves one runtime. Not thread-safe, but for `kill`: one lane owns it."""
 
     def __init__(self, launch: Launch, memory_limit: int | None = None) -> None:
-        """Start the process and wait for its greeting. Raises BackendUnavailable.
+        """Spawn the process, which serves once it is greeted. Raises BackendUnavailable.
 
         memory_limit: the most resident memory in bytes that the process may hold while it answers; None for no limit.
         """
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._memory_limit = memory_limit
-        self._process = subprocess.Popen(
-            [launch.python or sys.executable, "-X", "utf8", str(MAIN), launch.runtime],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment() | dict(launch.environment),
-            # Ctrl-C is the parent's to handle: it decides when a worker ends.
-            start_new_session=True,
-        )
+        self._launch = launch
+        python = launch.python or sys.executable
+        try:
+            self._process = subprocess.Popen(
+                [python, "-X", "utf8", str(MAIN), launch.runtime],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_environment(launch),
+                **_OF_ITS_OWN,
+            )
+        except OSError as error:
+            raise BackendUnavailable(f"cannot run the Python interpreter {python}: {error.strerror}") from error
         self._drain = threading.Thread(target=self._read_stderr, daemon=True)
         self._drain.start()
+
+    @classmethod
+    def started(cls, launch: Launch, memory_limit: int | None = None) -> Worker:
+        """A worker that has been greeted. Raises BackendUnavailable."""
+        worker = cls(launch, memory_limit)
+        worker.greet()
+        return worker
+
+    def greet(self) -> None:
+        """Hand over the runtime's options and wait for its hello. Raises BackendUnavailable."""
         try:
-            greeting = self._exchange(dict(launch.options), START_LIMIT)
+            greeting = self._exchange(dict(self._launch.options), START_LIMIT)
         except WorkerFailed as failure:
             self.close()
             raise BackendUnavailable(_with_tail(failure.message, self.stderr)) from failure
@@ -163,7 +185,8 @@ def _killed_for_memory(code: int, watch: Watch) -> bool:
 
 def _death(code: int) -> str:
     if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
+        named = {number.value: number.name for number in signal.Signals}
+        return f"was ended by {named.get(-code, f'signal {-code}')}"
     return f"ended with exit code {code} in the middle of a request"
 
 
@@ -172,17 +195,24 @@ def _with_tail(message: str, stderr: str) -> str:
     return f"{message}: {lines[-1]}" if lines else message
 
 
-def _environment() -> dict[str, str]:
-    """The caller's environment, with the private runtime folder that Vulkan drivers ask for."""
+def _environment(launch: Launch) -> dict[str, str]:
+    """The caller's environment, with private folders for temporary files and for what Vulkan drivers ask for.
+
+    What the caller has activated would make another interpreter import this one's packages: it does not get it.
+    """
     environment = dict(os.environ)
-    if "XDG_RUNTIME_DIR" not in environment and os.name == "posix":
-        environment["XDG_RUNTIME_DIR"] = _runtime_dir()
-    return environment
+    if launch.python is not None:
+        environment = {name: value for name, value in environment.items() if name not in environments.ACTIVATED}
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        environment[name] = _private_dir()
+    if os.name == "posix":
+        environment.setdefault("XDG_RUNTIME_DIR", _private_dir())
+    return environment | dict(launch.environment)
 
 
 @cache
-def _runtime_dir() -> str:
-    """A folder of this process alone: a known name below the temporary folder could be another user's."""
-    path = tempfile.mkdtemp(prefix="attncheck-runtime-")
+def _private_dir() -> str:
+    """A folder of this process alone, removed with it: what a worker that is ended leaves behind goes along."""
+    path = tempfile.mkdtemp(prefix="attncheck-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path

@@ -21,6 +21,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
+import time
 import traceback
 from typing import Any, BinaryIO, Callable, Dict
 
@@ -29,7 +31,8 @@ from failure import Failure
 
 
 def main() -> None:
-    """Serve until the engine closes the stream."""
+    """Serve until the engine closes the stream, or is no more."""
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     requests, replies = _private_streams()
     try:
         options = wire.receive(requests)
@@ -42,6 +45,13 @@ def main() -> None:
     runtime = started["ok"]
     wire.send(replies, {"hello": runtime.hello})
     _serve(runtime, requests, replies)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A runtime that hangs does not see the stream close: end it when a parent that was killed has left it behind."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _private_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -35,6 +35,8 @@ class Faulty:
             ctypes.string_at(0)
         if how == "hang":
             time.sleep(60)
+        if how == "signal-35":
+            os.kill(os.getpid(), 35)
         if how == "exit":
             os._exit(7)
         if how == "raise":

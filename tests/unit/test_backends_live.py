@@ -131,7 +131,7 @@ def test_pytorch_passes_whatever_it_declares_to_cover() -> None:
 @pytest.fixture
 def evaluator() -> Iterator[Worker]:
     (backend,) = create("onnx-ref", Settings())
-    worker = Worker(environments.ready(backend.launch(), silent))
+    worker = Worker.started(environments.ready(backend.launch(), silent))
     backend.check(worker.hello)
     yield worker
     worker.close()
@@ -209,7 +209,7 @@ def test_a_function_finds_the_decorators_where_attncheck_is_not_installed(tmp_pa
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     options = {"file": str(file), "function": "f"}
-    worker = Worker(environments.ready(Launch("callable", options, requirements=("numpy",)), silent))
+    worker = Worker.started(environments.ready(Launch("callable", options, requirements=("numpy",)), silent))
     try:
         handle = worker.prepare({"model": b"", "problem": {}, "outputs": []}, 20.0)
         answer = worker.run(handle, {"x": np.zeros(3, np.float32)}, 20.0)

@@ -234,3 +234,11 @@ def test_bfloat16_is_expected_as_its_bits() -> None:
     assert judge.malformed(spec, {"y": np.zeros(2, np.float32)}) == (
         "output y has dtype float32, expected uint16 (the bits of bfloat16)"
     )
+
+
+def test_a_tolerance_that_is_not_a_number_lets_nothing_pass() -> None:
+    _, problem, answers, outputs = judged()
+    for bound in (np.nan, np.inf):
+        boundless = [replace(each, compute=np.full_like(each.compute, bound)) for each in answers]
+        with pytest.raises(judge.Incomparable, match="no finite tolerance for"):
+            judge.differences(problem, boundless, outputs, "f32", "kernel")

@@ -263,6 +263,7 @@ def blank(verdict: Verdict, state: Status, *, reference: bool = False) -> Result
 
 PASSED = blank(Verdict.PASS, Status.PASSED)
 FAILED = blank(Verdict.MISMATCH, Status.FAILED)
+XFAILED = blank(Verdict.MISMATCH, Status.XFAILED)
 SKIPPED = blank(Verdict.UNSUPPORTED, Status.SKIPPED)
 
 
@@ -280,6 +281,7 @@ def as_reference(result: Result) -> Result:
         ([SKIPPED, PASSED], Status.PASSED),
         ([SKIPPED, as_reference(PASSED)], Status.SKIPPED),
         ([SKIPPED, as_reference(FAILED)], Status.FAILED),
+        ([SKIPPED, as_reference(XFAILED)], Status.SKIPPED),
     ],
 )
 def test_a_case_counts_by_the_worst_of_its_results_and_only_a_candidate_can_pass_it(

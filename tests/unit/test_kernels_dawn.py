@@ -32,7 +32,7 @@ SECONDS = 60.0
 def dawn() -> Iterator[Worker]:
     table = Table("wgsl-dawn", environment=swiftshader.environment())
     (backend,) = create("wgsl-dawn", Settings(tables={"wgsl-dawn": table}))
-    worker = Worker(backend.launch())
+    worker = Worker.started(backend.launch())
     backend.check(worker.hello)
     yield worker
     worker.close()

@@ -24,7 +24,7 @@ BACKEND = OrtCpu()
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    worker = Worker(BACKEND.launch())
+    worker = Worker.started(BACKEND.launch())
     yield worker
     worker.close()
 

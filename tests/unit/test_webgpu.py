@@ -155,7 +155,7 @@ def test_the_device_is_described_as_it_is_measured() -> None:
 def test_a_worker_process_runs_a_plan_end_to_end() -> None:
     given = work(scenario(rotary="interleaved", past_len=(3,)))
     payload = {"plan": asdict(plan(given, "online")), "outputs": given.outputs}
-    worker = Worker(Launch("webgpu", {"adapter": None}))
+    worker = Worker.started(Launch("webgpu", {"adapter": None}))
     try:
         handle = worker.prepare(payload, 60.0)
         answer = worker.run(handle, dict(given.inputs), 60.0)
@@ -173,7 +173,7 @@ def test_a_worker_process_runs_a_plan_end_to_end() -> None:
 def test_without_a_vulkan_adapter_the_worker_says_what_to_install(tmp_path: Path) -> None:
     nothing = {"VK_DRIVER_FILES": str(tmp_path / "none.json"), "VK_ICD_FILENAMES": str(tmp_path / "none.json")}
     with pytest.raises(BackendUnavailable, match=r"no Vulkan, Metal or D3D12 adapter.*mesa-vulkan-drivers"):
-        Worker(Launch("webgpu", {"adapter": None}, environment=nothing))
+        Worker.started(Launch("webgpu", {"adapter": None}, environment=nothing))
 
 
 def test_an_adapter_that_is_not_there_is_answered_with_those_that_are() -> None:

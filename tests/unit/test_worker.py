@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import io
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from attncheck.backends.base import BackendUnavailable, Launch
@@ -28,7 +32,7 @@ def faulty(**options: object) -> Launch:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    worker = Worker(faulty())
+    worker = Worker.started(faulty())
     yield worker
     worker.close()
 
@@ -115,19 +119,59 @@ def test_an_exception_is_an_error_and_the_worker_goes_on(worker: Worker) -> None
 
 def test_a_runtime_that_refuses_to_start_says_why() -> None:
     with pytest.raises(BackendUnavailable, match=r"^no device here$"):
-        Worker(faulty(refuse="no device here"))
+        Worker.started(faulty(refuse="no device here"))
 
 
 def test_a_runtime_that_dies_at_the_start_leaves_its_last_words() -> None:
     with pytest.raises(BackendUnavailable, match="SIGABRT"):
-        Worker(faulty(die=True))
+        Worker.started(faulty(die=True))
 
 
 def test_a_runtime_that_cannot_be_imported_is_named() -> None:
     with pytest.raises(BackendUnavailable, match="no_such_runtime"):
-        Worker(Launch("no_such_runtime"))
+        Worker.started(Launch("no_such_runtime"))
 
 
 @pytest.mark.parametrize("file", [*sorted(MAIN.parent.glob("*.py")), *(MAIN.parents[1] / it for it in LOADED_THERE)])
 def test_what_runs_in_a_worker_reads_under_an_older_python(file: Path) -> None:
     ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_a_signal_without_a_name_is_told_by_its_number(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed, match="was ended by signal 35"):
+        run(worker, "signal-35")
+
+
+def test_an_interpreter_that_cannot_be_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("no interpreter")
+    with pytest.raises(BackendUnavailable, match=r"cannot run the Python interpreter .*: Permission denied"):
+        Worker(Launch("faulty", python=str(tmp_path / "python")))
+
+
+def test_another_interpreter_does_not_get_what_the_caller_has_activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(RUNTIMES))
+    Worker.started(Launch("faulty")).close()
+    with pytest.raises(BackendUnavailable, match="No module named 'faulty'"):
+        Worker.started(Launch("faulty", python=sys.executable))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="getppid tells of a dead parent on POSIX only")
+def test_a_worker_that_hangs_ends_with_a_parent_that_is_killed() -> None:
+    code = (
+        "from attncheck.engine.worker import Worker\nfrom attncheck.backends.base import Launch\nimport os\n"
+        f"worker = Worker.started(Launch('faulty', environment={{'PYTHONPATH': {str(RUNTIMES)!r}}}))\n"
+        "print(worker._process.pid, flush=True)\n"
+        "worker.run(worker.prepare({'how': 'hang'}, 60.0), {}, 60.0)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    time.sleep(0.5)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the worker outlived its parent"
+        time.sleep(0.1)
