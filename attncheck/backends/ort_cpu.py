@@ -32,6 +32,7 @@ def _is_broadcast(mask: Mask, problem: Problem) -> bool:
 
 
 REFUSALS: tuple[Refusal, ...] = (
+    Refusal(lambda _, asked, __: asked.dtype == "bfloat16", "the CPU provider has no kernels of attention in bfloat16"),
     *GQA_REFUSALS,
     Refusal(
         lambda case, asked, _: any(_is_broadcast(it, asked) for it in asked.masks) and _is_older_attention(case, asked),

@@ -19,22 +19,23 @@ changed; every other parameter chooses among cases or shapes the report."""
 
 @dataclass(frozen=True)
 class Invocation:
-    """The options of this call that a repetition needs, as words of a command line."""
+    """The options of this call that a repetition needs, as words of a command line, and the command they belong to."""
 
     words: tuple[str, ...]
+    program: tuple[str, ...] = ("attncheck", "run")
 
     @classmethod
-    def of(cls, ctx: click.Context) -> Invocation:
+    def of(cls, ctx: click.Context, *program: str) -> Invocation:
         """Keep what the command line or the environment said; a configuration file is found again by itself."""
         words: list[str] = []
         for option in ctx.command.params:
             if isinstance(option, click.Option) and option.name in KEPT and said(ctx, option.name):
                 words += _written(option, ctx.params[option.name])
-        return cls(tuple(words))
+        return cls(tuple(words), program or cls.program)
 
     def command(self, case: str) -> str:
         """The shell command that runs `case` alone."""
-        return shlex.join(("attncheck", "run", case, *self.words))
+        return shlex.join((*self.program, case, *self.words))
 
 
 def said(ctx: click.Context, parameter: str) -> bool:

@@ -23,6 +23,7 @@ from attncheck.vocabulary import ExitCode
 COMMANDS = {
     "run": "attncheck.cli.run:run",
     "show": "attncheck.cli.show:show",
+    "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",
 }

@@ -72,9 +72,12 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+KEYWORD = click.option("-k", "--keyword", metavar="EXPR", help="Only cases whose id fits: 'window and not mha'.")
+LIST = click.option("--list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
+
 SELECTION = together(
     click.argument("what", nargs=-1, metavar="[PATH|CASE-ID]..."),
-    click.option("-k", "--keyword", metavar="EXPR", help="Only cases whose id fits: 'window and not mha'."),
+    KEYWORD,
     click.option("--tag", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
     click.option(
         "--case",

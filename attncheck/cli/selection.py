@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attncheck.cli.addresses import Addresses, is_id
 from attncheck.cli.configuration import Configuration
@@ -14,6 +14,8 @@ from attncheck.cli.messages import Stop, progress
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
 from attncheck.vocabulary import ExitCode
+
+Case = TypeVar("Case")
 
 LISTED = 10
 """How many ids are listed where one was to be named."""
@@ -39,7 +41,7 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scen
     return changed
 
 
-def shuffled(cases: Sequence[Scenario], given: Mapping[str, Any]) -> list[Scenario]:
+def shuffled(cases: Sequence[Case], given: Mapping[str, Any]) -> list[Case]:
     """The cases in the order that ``--shuffle`` asks for; what it takes to get a random order again is told."""
     if not given["shuffle"] and given["shuffle_seed"] is None:
         return list(cases)

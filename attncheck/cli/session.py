@@ -26,7 +26,7 @@ from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
 from attncheck.reports.numbers import plural
 from attncheck.reports.table import Detail, Table
-from attncheck.scenario.model import Kernel, Scenario
+from attncheck.scenario.model import Kernel
 from attncheck.vocabulary import ExitCode, Flag
 
 
@@ -56,19 +56,19 @@ class Wanted:
     invocation: Invocation
 
 
-def run(scenarios: Sequence[Scenario], wanted: Wanted) -> ExitCode:
-    """Run `scenarios`, print the table as the results come, and give the exit code."""
+def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
+    """Run `cases`, print the table as the results come, and give the exit code."""
     with record(wanted.journal, resume=wanted.resume) as kept:
-        code = _run(scenarios, wanted, kept)
+        code = _run(cases, wanted, kept)
     # What the run found stands in the table; that the journal lacks it must not look like success.
     return ExitCode.INTERNAL if kept.broken and code is not ExitCode.INTERRUPTED else code
 
 
-def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCode:
+def _run(cases: Sequence[engine.Given], wanted: Wanted, kept: Record) -> ExitCode:
     candidates, reference = _backends(wanted)
     names = [backend.name for backend in (*candidates, *([reference] if reference is not None else []))]
     printer = Printer()
-    layout = Layout.fit((scenario.id for scenario in scenarios), names, printer.width)
+    layout = Layout.fit((case.id for case in cases), names, printer.width)
     table = Table(layout, wanted.detail, wanted.invocation.command)
     seen = _Seen()
     cancelled = threading.Event()
@@ -84,9 +84,9 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
         settings=_settings(wanted),
         finished=kept.finished,
     )
-    bar = Bar(len(scenarios), wanted=wanted.detail is not Detail.QUIET)
+    bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
-    with _interruptible(cancelled), bar, closing(engine.run(scenarios, candidates, reference, options)) as events:
+    with _interruptible(cancelled), bar, closing(engine.run(cases, candidates, reference, options)) as events:
         for event in events:
             if isinstance(event, RunStarted):
                 kept.check(event)
@@ -106,10 +106,10 @@ def _run(scenarios: Sequence[Scenario], wanted: Wanted, kept: Record) -> ExitCod
     code = seen.exit_code(wanted)
     for unused in usage.unused():
         warning(unused)
-    for flag, cases in seen.flagged(wanted.fail_on).items():
-        have = "has" if len(cases) == 1 else "have"
-        more = ", ..." if len(cases) > 1 else ""
-        error(f"--fail-on {flag}: {plural(len(cases), 'case')} {have} this flag, {cases[0]}{more}")
+    for flag, ids in seen.flagged(wanted.fail_on).items():
+        have = "has" if len(ids) == 1 else "have"
+        more = ", ..." if len(ids) > 1 else ""
+        error(f"--fail-on {flag}: {plural(len(ids), 'case')} {have} this flag, {ids[0]}{more}")
     if code is ExitCode.NOTHING:
         error("every case was skipped: unsupported or quarantined everywhere, so nothing was tested")
     return code

@@ -44,8 +44,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     sharpness   whether to hold the tolerance against every relevant wrong kernel, which costs much more than the rest
     """
     if attempt.unsupported is not None:
-        blank = Result(asked.case.id, backend.name, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
-        return replace(blank, message=attempt.unsupported, reference=reference)
+        return unsupported(asked.case.id, backend.name, attempt.unsupported, reference)
     if attempt.quarantined is not None:
         return expectations.quarantined(asked.case.id, backend.name, attempt.quarantined, reference)
     rounds = [_round(asked, backend, outcomes) for outcomes in attempt.rounds]
@@ -60,6 +59,12 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     return replace(
         remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds
     )
+
+
+def unsupported(case: str, backend: str, why: str, reference: bool) -> Result:
+    """The result of a backend that does not cover the case."""
+    blank = Result(case, backend, "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
+    return replace(blank, message=why, reference=reference)
 
 
 def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome]) -> Result:

@@ -25,6 +25,7 @@ from attncheck.engine.events import (
 )
 from attncheck.engine.expectations import Expectations
 from attncheck.engine.lane import Attempt, Lane
+from attncheck.engine.published import disputed
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
 from attncheck.oracle import attention
@@ -145,7 +146,7 @@ def _cases(
     pending: deque[_Pending | CaseFinished] = deque()
     for one in (*given, *[None] * AHEAD):
         if one is not None:
-            pending.append(_submit(one, lanes, options))
+            pending.append(_submit(one, lanes, reference, options))
         if pending and (one is None or len(pending) > AHEAD):
             oldest = pending.popleft()
             if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
@@ -156,7 +157,9 @@ def _cases(
                 return
 
 
-def _submit(given: Given, lanes: Sequence[Lane], options: Options) -> _Pending | CaseFinished:
+def _submit(
+    given: Given, lanes: Sequence[Lane], reference: Backend | None, options: Options
+) -> _Pending | CaseFinished:
     """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work."""
     case = given if isinstance(given, Case) else write.build(given)
     earlier = options.finished.get(case.id)
@@ -164,10 +167,22 @@ def _submit(given: Given, lanes: Sequence[Lane], options: Options) -> _Pending |
         results = options.expectations.again(earlier.results, {lane.backend.name: lane.hello for lane in lanes})
         if results is not None:
             return earlier if results == earlier.results else replace(earlier, results=results)
-    problem = read.problem(case.model, case.inputs)
+    try:
+        problem = read.problem(case.model, case.inputs)
+    except read.Unreadable as unreadable:
+        if isinstance(case.origin, Scenario):
+            raise
+        return _unread(case, lanes, reference, str(unreadable))
     attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
     answers = () if problem.invalid else attention.answer(problem, case.inputs)
     return _Pending(case, problem, answers, attempts)
+
+
+def _unread(case: Case, lanes: Sequence[Lane], reference: Backend | None, why: str) -> CaseFinished:
+    """A given model whose meaning attncheck does not know: nobody could judge what a backend gives."""
+    said = f"not read by attncheck: {why}"
+    results = tuple(judge.unsupported(case.id, it.backend.name, said, it.backend is reference) for it in lanes)
+    return CaseFinished(case.origin, case.digest, results)
 
 
 def _still_holds(earlier: CaseFinished, case: Case, lanes: Sequence[Lane]) -> bool:
@@ -192,7 +207,8 @@ def _judge(pending: _Pending, reference: Backend | None, options: Options) -> Ca
         judged_result = judge.result(asked, backend, attempt, backend is reference, options.sharpness)
         judged.append(Judged(backend, attempt, judged_result))
     hellos = {lane.backend.name: lane.hello for lane, _ in pending.attempts}
-    results = tuple(options.expectations.held(it, hellos[it.backend]) for it in attributed(asked, judged))
+    told = disputed(asked, attributed(asked, judged))
+    results = tuple(options.expectations.held(it, hellos[it.backend]) for it in told)
     return CaseFinished(pending.case.origin, pending.case.digest, results)
 
 

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +10,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from attncheck.graph import read, write
+from attncheck.graph.case import Case
+from attncheck.graph.vectors import vectors as official
 from attncheck.oracle import attention
 from attncheck.problem import Arrays, Mask, Problem, Scores
 from attncheck.scenario.model import Scenario
@@ -23,43 +19,9 @@ from attncheck.tensors import dtypes
 from tests.drawing import attention_scenarios, scenario
 
 
-@dataclass(frozen=True)
-class Vector:
-    """One official test: a model, its inputs by name, and what its outputs must be."""
-
-    model: onnx.ModelProto
-    inputs: Arrays
-    outputs: dict[str, NDArray[np.generic]]
-
-
-@cache
-def vectors() -> dict[str, Vector]:
-    """The node tests of Attention that the installed onnx package generates, but for those written as functions."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other operators' generators overflow on purpose
-        from onnx.backend.test.loader import load_model_tests
-
-        cases = [case for case in load_model_tests(kind="node") if case.name.startswith("test_attention_")]
-    return {
-        case.name: _vector(case.model, case.data_sets[0])
-        for case in cases
-        if case.model is not None and case.data_sets and "expanded" not in case.name
-    }
-
-
-def _vector(model: onnx.ModelProto, data: tuple[Sequence[Any], Sequence[Any]]) -> Vector:
-    inputs, outputs = data
-    return Vector(
-        model,
-        {value.name: _stored(array) for value, array in zip(model.graph.input, inputs, strict=True)},
-        {value.name: _stored(array) for value, array in zip(model.graph.output, outputs, strict=True)},
-    )
-
-
-def _stored(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """bfloat16 as its bits, as attncheck keeps it."""
-    plain = np.asarray(array)
-    return plain.view(np.uint16) if plain.dtype.name == "bfloat16" else plain
+def vectors() -> dict[str, Case]:
+    """The node tests of Attention that the installed onnx package generates."""
+    return {case.id: case for case in official() if "::attention" in case.id}
 
 
 ROUNDING = {"float32": 1e-5, "float16": 3e-3, "bfloat16": 3e-2}
@@ -73,13 +35,13 @@ def test_the_official_vectors_are_read_and_the_oracle_gives_their_outputs() -> N
     assert len(vectors()) >= 93
 
 
-def differs(vector: Vector) -> str:
+def differs(vector: Case) -> str:
     """How the oracle departs from a vector, or nothing."""
-    problem = read.problem(vector.model.SerializeToString(), vector.inputs)
+    problem = read.problem(vector.model, vector.inputs)
     answers = {answer.output: answer for answer in attention.answer(problem, vector.inputs)}
-    if answers.keys() != vector.outputs.keys():
+    if answers.keys() != vector.published.keys():
         return f"outputs {list(answers)}"
-    for name, stored in vector.outputs.items():
+    for name, stored in vector.published.items():
         expected = dtypes.widen(stored, problem.dtype)
         if answers[name].values.shape != expected.shape or not answers[name].stated.all():
             return f"{name} has another shape, or is not stated"

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 
 from attncheck.backends.wgsl import limits
 from attncheck.graph import read
+from attncheck.graph.case import Case
 from attncheck.kernels import planner
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import dtypes
 from tests.device import KERNELS, Work, compute, differences, failing, has_f16, hello, work
 from tests.drawing import attention_scenarios
-from tests.unit.test_graph_attention import ROUNDING, Vector, vectors
+from tests.unit.test_graph_attention import ROUNDING, vectors
 
 
 @settings(max_examples=100)
@@ -45,20 +46,20 @@ def test_the_official_vectors(kernel: str) -> None:
     assert len(vectors()) - len(unsupported) >= 88
 
 
-def vector_work(vector: Vector) -> Work:
-    problem = read.problem(vector.model.SerializeToString(), vector.inputs)
+def vector_work(vector: Case) -> Work:
+    problem = read.problem(vector.model, vector.inputs)
     outputs: tuple[dict[str, Any], ...] = tuple(
-        {"name": name, "dtype": str(array.dtype), "shape": array.shape} for name, array in vector.outputs.items()
+        {"name": name, "dtype": str(array.dtype), "shape": array.shape} for name, array in vector.published.items()
     )
     return Work(problem, vector.inputs, outputs)
 
 
-def departures(vector: Vector, given_work: Work, kernel: str) -> list[str]:
+def departures(vector: Case, given_work: Work, kernel: str) -> list[str]:
     """Outputs that are far from the published ones, which are computed in the dtype itself."""
     problem, outputs = given_work.problem, compute(given_work, kernel)
     lowest = -dtypes.dtype(problem.dtype).largest / 2
     found = []
-    for name, stored in vector.outputs.items():
+    for name, stored in vector.published.items():
         got, expected = (dtypes.widen(array, problem.dtype) for array in (outputs[name], stored))
         got, expected = (np.where(array <= lowest, -np.inf, array) for array in (got, expected))
         if not np.allclose(got, expected, rtol=0, atol=ROUNDING[problem.dtype]):

@@ -1,0 +1,50 @@
+"""What the options of a call ask of a run, for every command that runs cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from attncheck.cli import configuration, expectations, options
+from attncheck.cli.invocation import Invocation, said
+from attncheck.cli.session import Wanted
+from attncheck.reports.table import Detail
+from attncheck.vocabulary import Flag
+
+
+def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
+    """Raise click.UsageError for options that exclude each other."""
+    if given["quiet"] and given["verbose"]:
+        raise click.UsageError("-q and -v exclude each other", ctx)
+    if given["journal"] and given["resume"]:
+        raise click.UsageError("--journal begins a journal and --resume continues one: give one of them", ctx)
+
+
+def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wanted:
+    """The options of BACKENDS, JUDGEMENT and DETAIL, and the words of the command that runs one case: `program`."""
+    detail = Detail.QUIET if given["quiet"] else Detail.VERBOSE if given["verbose"] else Detail.NORMAL
+    return Wanted(
+        backends=given["backend"] or (options.DEFAULT_CANDIDATE,),
+        reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
+        adapters=given["adapter"],
+        tables=configuration.backends(ctx.obj),
+        kernel=given["kernel"],
+        # A configuration file only gives a default; what this call says overrules a scenario's own kernel.
+        kernel_forced=said(ctx, "kernel"),
+        threshold=given["threshold"],
+        shaders=given["shaders"],
+        fail_fast=given["fail_fast"],
+        sharpness=given["sharpness"],
+        time_limit=given["time_limit"],
+        backend_memory=given["backend_memory"],
+        repeat=given["repeat"],
+        expectations=expectations.wanted(ctx.obj, given),
+        journal=given["journal"] or given["resume"],
+        resume=given["resume"] is not None,
+        exit_zero=given["exit_zero"],
+        fail_on=frozenset(Flag(word) for word in given["fail_on"]),
+        detail=detail,
+        invocation=Invocation.of(ctx, *program),
+    )

@@ -1,0 +1,80 @@
+"""``attncheck conformance onnx``: the official tests as cases like all others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from attncheck.vocabulary import ExitCode
+from tests.cli.frozen import assert_golden, attncheck, settled
+
+pytestmark = pytest.mark.slow
+"""The onnx package takes some seconds to generate its tests."""
+
+VERSION = onnx.__version__
+BFLOAT16 = 5
+
+
+def frozen(text: str) -> str:
+    return settled(text).replace(VERSION, "VERSION")
+
+
+def test_the_list_names_every_test_of_attention_and_rotary(folder: Path) -> None:
+    ran = attncheck("conformance", "onnx", "--list", folder=folder)
+    assert (ran.code, ran.stderr) == (ExitCode.OK, "")
+    assert_golden("conformance-list.txt", frozen(ran.stdout))
+
+
+def test_own_kernels_pass_all_but_bfloat16_beside_the_reference(folder: Path) -> None:
+    ran = attncheck("conformance", "onnx", "attention_*", "--journal", "run.jsonl", folder=folder)
+    assert ran.code == ExitCode.OK, ran.text
+    lines = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
+    results = {
+        (it["backend"], it["case"].partition("::")[2]): (it["verdict"], it["message"], it["flags"])
+        for line in lines
+        if line.get("event") == "CaseFinished"
+        for it in line["results"]
+    }
+    own = {case: it for (backend, case), it in results.items() if backend == "wgsl"}
+    left_out = {case: message for case, (verdict, message, _) in own.items() if verdict != "pass"}
+    assert len(own) - len(left_out) >= 88
+    assert len(left_out) == BFLOAT16
+    assert all(case.endswith("bf16") and "bfloat16" in message for case, message in left_out.items())
+    assert not [case for case, (_, _, flags) in results.items() if "disputed" in flags]
+
+
+def test_the_evaluator_of_onnx_passes_bfloat16_too(folder: Path) -> None:
+    ran = attncheck(
+        "conformance", "onnx", "-k", "bf16", "--backend", "onnx-ref", "--reference", "none", folder=folder
+    )
+    assert ran.code == ExitCode.OK, ran.text
+    assert f"{BFLOAT16} passed in" in ran.stdout
+
+
+def test_what_fails_can_be_run_alone_as_the_report_says(folder: Path) -> None:
+    ran = attncheck("conformance", "onnx", "attention_4d_causal", "--backend", "ort-cpu", "-q", folder=folder)
+    assert ran.code == ExitCode.OK
+    assert frozen(ran.stdout) == "1 passed in TIME\n"
+    whole = attncheck("conformance", "onnx", f"onnx-{VERSION}::attention_4d_causal", "--list", folder=folder)
+    assert whole.stdout == f"onnx-{VERSION}::attention_4d_causal\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("attention_4d_casual",), ExitCode.USAGE),
+        (("-k", "nothing-like-it"), ExitCode.NOTHING),
+        (("-k", "attention and"), ExitCode.USAGE),
+        (("-q", "-v"), ExitCode.USAGE),
+    ],
+    ids=["no-such-test", "keyword-leaves-none", "keyword-broken", "quiet-and-verbose"],
+)
+def test_mistakes_read_as_frozen(
+    words: tuple[str, ...], code: ExitCode, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    ran = attncheck("conformance", "onnx", *words, folder=folder)
+    assert ran.code == code
+    assert_golden(f"conformance-{request.node.callspec.id}.txt", frozen(ran.text))
