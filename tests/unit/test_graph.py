@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from attncheck.graph import read, write
+from attncheck.graph.case import Case
 from attncheck.problem import Mask, Problem, Scores, Tensor, role_heads
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
@@ -194,6 +195,21 @@ def test_a_key_mask_for_each_query_is_a_mask() -> None:
 def test_a_key_mask_of_no_published_shape_is_named_with_those_that_are() -> None:
     with pytest.raises(read.Unreadable, match=r"shape \[2, 5\] .* \[2\], \[8\], \[2, 6\] and \[2, rows, 6\] are"):
         masked(np.ones((2, 5), np.int32))
+
+
+def with_output(case: Case, name: str) -> bytes:
+    """The case's model, asked for a fourth output."""
+    model = onnx.load_model_from_string(case.model)
+    model.graph.node[0].output.append(name)
+    return bytes(model.SerializeToString())
+
+
+def test_score_outputs_that_no_text_explains_are_named() -> None:
+    mha, gqa = write.build(scenario(op="mha")), write.build(scenario())
+    with pytest.raises(read.Unreadable, match="MultiHeadAttention with the output qk"):
+        read.problem(with_output(mha, "qk"), mha.inputs)
+    with pytest.raises(read.Unreadable, match="asked for output_qk, but qk_output is 0"):
+        read.problem(with_output(gqa, "output_qk"), gqa.inputs)
 
 
 def test_packed_heads_of_multi_head_attention_are_named_by_their_shapes() -> None:

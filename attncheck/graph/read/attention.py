@@ -24,6 +24,8 @@ _ATTRIBUTES = (
 )  # fmt: skip
 _STAGES: dict[int, ScoreStage] = {0: "raw", 1: "capped", 2: "biased", 3: "weights"}
 
+_HALF = {10: "float16", 16: "bfloat16"}
+
 
 @dataclass(frozen=True)
 class _Shape:
@@ -49,6 +51,7 @@ class _Shape:
 def read(node: Node) -> Problem:
     """The Problem of an Attention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
+    _refuse_precision(node)
     it = _shape(node)
     past_key, past_value = node.name(4), node.name(5)
     external = node.array(6) is not None
@@ -86,6 +89,16 @@ def read(node: Node) -> Problem:
         scores=_scores(node, it.past + it.new),
         invalid=_invalid(node, external, it),
     )
+
+
+def _refuse_precision(node: Node) -> None:
+    """Raise Unreadable for a softmax that is to be computed with fewer bits than the tensors have."""
+    precision = node.attribute("softmax_precision", 0)
+    if node.dtype(0) == "float32" and precision in _HALF:
+        raise Unreadable(
+            f"{node.op} with softmax_precision {precision} ({_HALF[precision]}) on float32 tensors is not read by "
+            "attncheck: its tolerance is that of float32"
+        )
 
 
 def _shape(node: Node) -> _Shape:

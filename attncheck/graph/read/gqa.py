@@ -129,8 +129,10 @@ def _masks(node: Node) -> tuple[Mask, ...]:
 
 def _scores(node: Node, longest: int) -> Scores | None:
     name, stage = node.output(3), node.attribute("qk_output", 0)
-    if name is None or stage == 0:
+    if name is None:
         return None
+    if stage not in _STAGES:
+        raise Unreadable(f"{node.op} is asked for output_qk, but qk_output is {stage}: 1 and 2 say what it holds")
     # "Values of QK matrix multiplication, before softmax": ONNX Runtime writes 0 for keys that causality or a window
     # hides, and -inf where a bias is; the text says neither.
     return Scores(name, _STAGES[stage], longest, hidden_stated=_STAGES[stage] != "biased")

@@ -25,6 +25,7 @@ def read(node: Node) -> Problem:
     """The Problem of a MultiHeadAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
     node.refuse_inputs(_LATER_INPUTS)
+    node.refuse_outputs({3: "qk"})
     query_name, query = node.required(0)
     key_name, key = node.required(1)
     value_name, value = node.required(2)
