@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -33,6 +35,7 @@ class Launch:
     python        the interpreter, None for attncheck's own
     requirements  packages that the interpreter must have; environments.ready makes it so before the worker starts
     environment   variables added to the worker's
+    files         what decides the numbers beside attncheck and the packages: edited shaders, a user's own code
     """
 
     runtime: str
@@ -40,6 +43,16 @@ class Launch:
     python: str | None = None
     requirements: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """What would compute, in a few letters: differs where another runtime, place or content of a file would run."""
+        told = (self.runtime, sorted(self.options.items()), sorted(self.environment.items()))
+        digest = hashlib.sha256(repr((*told, self.python, self.requirements)).encode())
+        for file in self.files:
+            digest.update(file.name.encode() + file.read_bytes() if file.is_file() else b"missing")
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ class Callable:
         """A worker that imports the file. Raises BackendUnavailable where there is none."""
         if not self.file.is_file():
             raise BackendUnavailable(f"there is no file {self.file}")
-        return Launch("callable", {"file": str(self.file.absolute()), "function": self.function})
+        options = {"file": str(self.file.absolute()), "function": self.function}
+        return Launch("callable", options, files=(self.file,))
 
     def check(self, hello: Hello) -> None:
         """Whatever imports can be tried."""

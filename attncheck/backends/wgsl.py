@@ -43,7 +43,8 @@ class Wgsl:
 
     def launch(self) -> Launch:
         """A WebGPU worker on the adapter asked for."""
-        return Launch(self.runtime, {"adapter": self.adapter})
+        files = tuple(self.shaders / f"{shader}.wgsl" for shader in SHADERS)
+        return Launch(self.runtime, {"adapter": self.adapter}, files=files)
 
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the folder of shaders is not one."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from attncheck.backends.base import Backend
+from attncheck import __version__
+from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.backends.tables import Table as BackendTable
 from attncheck.cli.invocation import Invocation
@@ -20,7 +21,13 @@ from attncheck.cli.output import Bar, Printer
 from attncheck.cli.record import Record, record
 from attncheck.engine import run as engine
 from attncheck.engine import status
-from attncheck.engine.events import BackendFailed, BackendPreparing, CaseFinished, Event, RunFinished, RunStarted
+from attncheck.engine.events import (
+    BackendFailed,
+    BackendPreparing,
+    CaseFinished,
+    Event,
+    RunFinished,
+)
 from attncheck.engine.expectations import Expectations, Usage
 from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
@@ -56,17 +63,31 @@ class Wanted:
     invocation: Invocation
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The backends of a run."""
+
+    candidates: tuple[Backend, ...]
+    reference: Backend | None
+
+    @property
+    def every(self) -> tuple[Backend, ...]:
+        """The candidates, and behind them the reference."""
+        return (*self.candidates, *([self.reference] if self.reference is not None else []))
+
+
 def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
     """Run `cases`, print the table as the results come, and give the exit code."""
+    chosen = _backends(wanted)
+    # Whatever is wrong with the call is known by now: a journal is not begun for nothing.
     with record(wanted.journal, resume=wanted.resume) as kept:
-        code = _run(cases, wanted, kept)
+        code = _run(cases, chosen, wanted, kept)
     # What the run found stands in the table; that the journal lacks it must not look like success.
     return ExitCode.INTERNAL if kept.broken and code is not ExitCode.INTERRUPTED else code
 
 
-def _run(cases: Sequence[engine.Given], wanted: Wanted, kept: Record) -> ExitCode:
-    candidates, reference = _backends(wanted)
-    names = [backend.name for backend in (*candidates, *([reference] if reference is not None else []))]
+def _run(cases: Sequence[engine.Given], chosen: Chosen, wanted: Wanted, kept: Record) -> ExitCode:
+    names = [backend.name for backend in chosen.every]
     printer = Printer()
     layout = Layout.fit((case.id for case in cases), names, printer.width)
     table = Table(layout, wanted.detail, wanted.invocation.command)
@@ -81,15 +102,17 @@ def _run(cases: Sequence[engine.Given], wanted: Wanted, kept: Record) -> ExitCod
         sharpness=wanted.sharpness,
         cancelled=cancelled,
         expectations=wanted.expectations,
-        settings=_settings(wanted),
+        settings=_settings(wanted, chosen.every),
         finished=kept.finished,
     )
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
-    with _interruptible(cancelled), bar, closing(engine.run(cases, candidates, reference, options)) as events:
+    with (
+        _interruptible(cancelled),
+        bar,
+        closing(engine.run(cases, chosen.candidates, chosen.reference, options)) as events,
+    ):
         for event in events:
-            if isinstance(event, RunStarted):
-                kept.check(event)
             kept.note(event)
             seen.note(event)
             usage.note(event)
@@ -115,9 +138,11 @@ def _run(cases: Sequence[engine.Given], wanted: Wanted, kept: Record) -> ExitCod
     return code
 
 
-def _settings(wanted: Wanted) -> dict[str, str]:
+def _settings(wanted: Wanted, backends: Sequence[Backend]) -> dict[str, str]:
     """What decides the numbers beside the cases and the backends' names, as a journal keeps it."""
     return {
+        "attncheck": __version__,
+        **{f"what {backend.name} runs": _identity(backend) for backend in backends},
         "kernel": f"{wanted.kernel}{' (forced)' if wanted.kernel_forced else ''} from {wanted.threshold} keys",
         "adapter": ", ".join(wanted.adapters) or "the first",
         "shaders": wanted.shaders or "shipped",
@@ -125,7 +150,14 @@ def _settings(wanted: Wanted) -> dict[str, str]:
     }
 
 
-def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
+def _identity(backend: Backend) -> str:
+    try:
+        return backend.launch().identity
+    except BackendUnavailable:
+        return "unavailable"
+
+
+def _backends(wanted: Wanted) -> Chosen:
     settings = Settings(
         policy=Policy(wanted.kernel, wanted.threshold),
         forced=wanted.kernel_forced,
@@ -142,12 +174,13 @@ def _backends(wanted: Wanted) -> tuple[list[Backend], Backend | None]:
         others = create(reference, settings) if reference is not None else ()
     except UnknownBackend as unknown:
         raise Stop(str(unknown), ExitCode.USAGE) from None
-    columns = [backend.name for backend in (*candidates, *others[:1])]
+    # A reference is one: of several adapters it takes the first.
+    chosen = Chosen(tuple(candidates), others[0] if others else None)
+    columns = [backend.name for backend in chosen.every]
     if len(set(columns)) < len(columns):
         named = ", ".join(columns)
         raise Stop(f"two backends have one name: {named}; give one a table, [backends.NAME]", ExitCode.USAGE)
-    # A reference is one: of several adapters it takes the first.
-    return candidates, others[0] if others else None
+    return chosen
 
 
 class _Seen:

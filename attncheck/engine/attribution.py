@@ -105,7 +105,7 @@ def _apart(asked: Asked, candidate: Judged, reference: Judged) -> tuple[bool, fl
 
 
 def _worst_outputs(judged: Judged) -> Arrays:
-    """The outputs of the kernel with the worst difference, of the first repeat."""
+    """The outputs of the kernel with the worst difference, of the repeat that was judged."""
     kernel = judged.result.worst.subject if judged.result.worst is not None else judged.result.kernel
-    first = judged.attempt.rounds[0]
-    return next((outcome for outcome in first if outcome.kernel == kernel), first[0]).outputs
+    outcomes = judged.attempt.rounds[judged.result.repeat]
+    return next((outcome for outcome in outcomes if outcome.kernel == kernel), outcomes[0]).outputs

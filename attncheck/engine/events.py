@@ -51,6 +51,7 @@ class Result:
     sharpness    for right numbers, where it was asked for: which wrong kernels the tolerance would have rejected
     attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
     reference    whether this backend is the reference
+    repeat       which repeat this is the result of, from 0 on: the first that did not pass, or the first
     expected     what an expectation said of it, None where there is none
     """
 
@@ -69,6 +70,7 @@ class Result:
     attribution: Attribution | None = None
     stderr: str = ""
     reference: bool = False
+    repeat: int = 0
     seconds: float = 0.0
     expected: Expected | None = None
 

@@ -36,6 +36,10 @@ class Journal:
         """Begin a new journal, or with `resume` continue one behind its last whole line. Raises JournalError."""
         self.path = path
         self._file: FileIO | None = None
+        if not resume and path.is_file() and path.stat().st_size:
+            raise JournalError(
+                f"the journal {path} is there already: go on from it with --resume, or name another file"
+            )
         try:
             if resume:
                 _cut_torn_line(path)

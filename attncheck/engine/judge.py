@@ -57,7 +57,12 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:
         remarked = _sharpened(asked, backend, worst, sharpness)
     return replace(
-        remarked, status=status, flags=(*remarked.flags, *flags), reference=reference, seconds=attempt.seconds
+        remarked,
+        status=status,
+        flags=(*remarked.flags, *flags),
+        reference=reference,
+        repeat=at,
+        seconds=attempt.seconds,
     )
 
 
@@ -94,7 +99,10 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
         if refusal is not None:
             verdict, message = refusal
             return replace(blank, kernel=outcome.kernel, verdict=verdict, message=message, stderr=outcome.stderr)
-    differences = _differences(asked, backend, outcomes)
+    try:
+        differences = _differences(asked, backend, outcomes)
+    except compare.Incomparable as error:
+        return replace(blank, verdict=Verdict.ERROR, message=str(error))
     return replace(
         blank,
         verdict=compare.verdict_of(differences),

@@ -102,11 +102,6 @@ class Lane:
         self._thread.shutdown(wait=True)
         self._drop_worker()
 
-    def stop(self) -> None:
-        """End, and wait for it."""
-        self.end()
-        self.join()
-
     def _started(self, note: environments.Note) -> Hello:
         self._launch = environments.ready(self.backend.launch(), note)
         hello = self._live_worker().hello

@@ -107,7 +107,9 @@ def run(
                 yield event
     finally:
         for lane in lanes:
-            lane.stop()
+            lane.end()
+        for lane in lanes:
+            lane.join()
     yield tally.finished(interrupted=options.cancelled.is_set())
 
 
@@ -192,11 +194,11 @@ def _still_holds(earlier: CaseFinished, case: Case, lanes: Sequence[Lane]) -> bo
 
 
 def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
-    """Wait for all `futures`; False as soon as the run is cancelled."""
-    while not options.cancelled.is_set():
-        if not wait(futures, timeout=POLL).not_done:
-            return True
-    return False
+    """Wait for all `futures`; False where the run is cancelled before they are there."""
+    while wait(futures, timeout=POLL).not_done:
+        if options.cancelled.is_set():
+            return False
+    return True
 
 
 def _judge(pending: _Pending, reference: Backend | None, options: Options) -> CaseFinished:

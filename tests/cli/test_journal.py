@@ -72,6 +72,31 @@ def test_a_journal_of_other_settings_is_not_gone_on_from(folder: Path) -> None:
     assert "cannot resume: kernel was auto from 1024 keys, is auto from 7 keys" in refused.stderr
 
 
+def test_a_journal_that_is_there_is_not_written_over(folder: Path) -> None:
+    attncheck("many.yaml", "--journal", "run.ndjson", cwd=folder)
+    before = (folder / "run.ndjson").read_bytes()
+    refused = attncheck("many.yaml", "--journal", "run.ndjson", cwd=folder)
+    assert refused.returncode == 2
+    assert "is there already: go on from it with --resume" in refused.stderr
+    attncheck("many.yaml", "--resume", "run.ndjson", "--backend", "nosuch", cwd=folder)
+    assert (folder / "run.ndjson").read_bytes() == before
+
+
+def test_results_of_changed_code_are_not_gone_on_from(folder: Path) -> None:
+    """A pass of yesterday's kernel says nothing of today's."""
+    kernel = folder / "kernel.py"
+    kernel.write_text("def mine(model, inputs):\n    return {}\n")
+    command = [sys.executable, "-m", "attncheck", "run", "many.yaml", "--backend", "kernel.py:mine"]
+    first = subprocess.run([*command, "--journal", "run.ndjson"], cwd=folder, capture_output=True, check=False)
+    assert first.returncode == 1
+    kernel.write_text("def mine(model, inputs):\n    raise RuntimeError('changed')\n")
+    again = subprocess.run(
+        [*command, "--resume", "run.ndjson"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "cannot resume: what kernel.py:mine runs was" in again.stderr
+
+
 def test_a_full_disk_ends_the_journal_and_not_the_run(folder: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs a device that is always full")
