@@ -25,6 +25,8 @@ struct Params {
 const F32 = 0u;
 const F16 = 1u;
 const BOOLEAN = 2u;
+const MINUS_INFINITY = 0xff800000u;
+const MINUS_INFINITY_F16 = 0xfc00u;
 const HIDDEN: f32 = -1.5e38;
 const LIMIT: f32 = -1.4e38;
 const LARGEST: f32 = 0.9e38;
@@ -36,7 +38,7 @@ const LARGEST: f32 = 0.9e38;
 fn bias_of(element: u32) -> f32 {
     if (params.format == F32) {
         let bits = mask[element];
-        if ((bits & 0x7f800000u) == 0x7f800000u) {
+        if (bits == MINUS_INFINITY) {
             return HIDDEN;
         }
         return clamp(bitcast<f32>(bits), -LARGEST, LARGEST);
@@ -44,7 +46,7 @@ fn bias_of(element: u32) -> f32 {
     if (params.format == F16) {
         let word = mask[element / 2u];
         let bits = select(word & 0xffffu, word >> 16u, element % 2u == 1u);
-        if ((bits & 0x7c00u) == 0x7c00u) {
+        if (bits == MINUS_INFINITY_F16) {
             return HIDDEN;
         }
         return unpack2x16float(bits).x;

@@ -51,8 +51,18 @@ def provision(requirements: Sequence[str], python: str, note: Note) -> Path:
     folder = wanted.folder
     if wanted.is_complete():
         return wanted.interpreter
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(f"{folder}.lock")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return _provided(wanted, note)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"its environment with {wanted} cannot be kept in {folder}: {error.strerror or error}"
+        ) from error
+
+
+def _provided(wanted: Environment, note: Note) -> Path:
+    """The interpreter of `wanted`, made by this run or by the one that holds the lock."""
+    lock = filelock.FileLock(f"{wanted.folder}.lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:

@@ -212,7 +212,7 @@ class _Seen:
 
 @contextmanager
 def _interruptible(cancelled: threading.Event) -> Iterator[None]:
-    """Let the first Ctrl-C end the run with its report; a second one ends it at once."""
+    """Let the first Ctrl-C, or a request to terminate, end the run with its report; a second one ends it at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if cancelled.is_set():
@@ -221,8 +221,10 @@ def _interruptible(cancelled: threading.Event) -> Iterator[None]:
         # Not through a buffered stream: the signal may have interrupted a write to it.
         os.write(2, b"\nattncheck: interrupted; finishing the report (once more to leave at once)\n")
 
-    before = signal.signal(signal.SIGINT, stop)
+    asked = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, stop) for number in asked}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

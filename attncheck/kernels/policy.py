@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from attncheck.problem import Problem
-from attncheck.scenario.model import Kernel
-
-DEFAULT_THRESHOLD = 1024
-"""Keys from which on `auto` judges the online kernel first."""
+from attncheck.scenario.model import DEFAULT_THRESHOLD, Kernel
 
 
 @dataclass(frozen=True)

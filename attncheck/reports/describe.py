@@ -56,8 +56,8 @@ def label(result: Result) -> str:
 
 def place(where: Place, role: str) -> str:
     """Coordinates of an element: ``output[batch 0, head 1, query 3, dim 12]``."""
-    row = "query" if role == "output" else "slot"
-    return f"{role}[batch {where.batch}, head {where.head}, {row} {where.row}, dim {where.dim}]"
+    row, dim = {"output": ("query", "dim"), "scores": ("query", "key")}.get(role, ("slot", "dim"))
+    return f"{role}[batch {where.batch}, head {where.head}, {row} {where.row}, {dim} {where.dim}]"
 
 
 def worst(difference: Difference) -> tuple[str, str]:

@@ -16,6 +16,8 @@ Past = Literal["auto", "empty"]
 Positions = Literal["implicit", "explicit", "shifted"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
+DEFAULT_THRESHOLD = 1024
+"""Keys from which on the kernel policy `auto` judges the online kernel first."""
 
 
 @dataclass(frozen=True)

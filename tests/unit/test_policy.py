@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from attncheck.graph import read, write
-from attncheck.kernels.policy import DEFAULT_THRESHOLD, Policy
+from attncheck.kernels.policy import Policy
 from attncheck.problem import Problem
+from attncheck.scenario.model import DEFAULT_THRESHOLD
 from tests.drawing import scenario
 
 
