@@ -11,26 +11,31 @@ import numpy as np
 
 from attncheck.cli.messages import Stop
 from attncheck.cli.output import Printer
+from attncheck.engine.run import Given
 from attncheck.graph import read, write
+from attncheck.graph.case import Case
 from attncheck.reports import problem as in_words
-from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import ExitCode
 
 
-def tell(scenario: Scenario) -> None:
-    """Print the scenario, the graph and the problem in words."""
-    case = write.build(scenario)
+def tell(given: Given) -> None:
+    """Print the scenario or model, the graph and the problem in words."""
+    case = _case(given)
     printer = Printer()
     printer.print(in_words.exhibit(case, read.problem(case.model, case.inputs), printer.width))
 
 
-def save(scenario: Scenario, model: Path | None, inputs: Path | None) -> None:
+def save(given: Given, model: Path | None, inputs: Path | None) -> None:
     """Write the model and the inputs, each to a temporary file first that is then renamed."""
-    case = write.build(scenario)
+    case = _case(given)
     if model is not None:
         _replace(model, lambda file: file.write(case.model))
     if inputs is not None:
         _replace(inputs, lambda file: np.savez(file, **dict(case.inputs)))  # type: ignore[arg-type]
+
+
+def _case(given: Given) -> Case:
+    return given if isinstance(given, Case) else write.build(given)
 
 
 def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:

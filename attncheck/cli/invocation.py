@@ -10,7 +10,7 @@ import click
 
 KEPT = {
     *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit"),
-    *("backend_memory", "repeat"),
+    *("backend_memory", "repeat", "inputs", "dim"),
     *("expect", "run_quarantined"),
 }
 """Parameters that shape the backends and the judgement. An id says all of a case, also what `--set` and `--seed`

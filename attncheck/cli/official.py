@@ -9,11 +9,11 @@ from typing import Any
 import onnx
 
 from attncheck.cli.messages import Stop
+from attncheck.cli.selection import fitting
 from attncheck.graph.case import Case
 from attncheck.graph.vectors import SUITE, vectors
 from attncheck.reports.numbers import plural
 from attncheck.scenario import ScenarioErrors, render_all
-from attncheck.scenario.expression import parse
 from attncheck.scenario.select import matches
 from attncheck.vocabulary import ExitCode
 
@@ -35,10 +35,9 @@ def selected(given: Mapping[str, Any]) -> list[Case]:
         )
     named = _named(tests, given["what"])
     try:
-        expression = parse(given["keyword"]) if (given["keyword"] or "").strip() else None
+        kept = fitting(named, given["keyword"] or "")
     except ScenarioErrors as wrong:
         raise Stop(f"nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
-    kept = [test for test in named if expression is None or expression.holds(test.id.lower())]
     if not kept:
         left = f"-k {given['keyword']!r} leaves none of {plural(len(named), 'test')}; nothing was run"
         raise Stop(left, ExitCode.NOTHING)

@@ -8,21 +8,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from attncheck.cli import models
 from attncheck.cli.addresses import Addresses, is_id
 from attncheck.cli.configuration import Configuration
 from attncheck.cli.messages import Stop, progress
+from attncheck.engine.run import Given
+from attncheck.graph.case import Case
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
+from attncheck.scenario.expression import parse
 from attncheck.vocabulary import ExitCode
 
-Case = TypeVar("Case")
+Some = TypeVar("Some")
 
 LISTED = 10
 """How many ids are listed where one was to be named."""
 
 
-def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scenario]:
+def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Given]:
     """The cases that the arguments and options in `given` name, in their order, as `--set` and `--seed` change them.
+
+    A model is fed as `--inputs`, `--dim` and `--seed` say; it has no axes and no tags.
 
     Raises Stop: exit code 2 with every mistake of every file and option, 5 when nothing is left.
     """
@@ -31,8 +37,7 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scen
     try:
         cases, unmatched = _named(base, given)
         _refuse_unmatched(unmatched, cases)
-        kept = select(cases, keyword=given["keyword"] or "", tags=given["tag"])
-        changed = [_changed(case, given, limit) for case in kept]
+        changed = [_changed(case, given, limit) for case in _kept(cases, given)]
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
         raise Stop(f"{mistakes}; nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
@@ -41,7 +46,22 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Scen
     return changed
 
 
-def shuffled(cases: Sequence[Case], given: Mapping[str, Any]) -> list[Case]:
+def _kept(cases: Sequence[Given], given: Mapping[str, Any]) -> list[Given]:
+    """The cases that ``-k`` and ``--tag`` leave."""
+    keyword = given["keyword"] or ""
+    scenarios = select([case for case in cases if isinstance(case, Scenario)], keyword=keyword, tags=given["tag"])
+    whole = [case for case in cases if isinstance(case, Case)]
+    kept = {case.id for case in scenarios} | {case.id for case in fitting(whole, keyword) if not given["tag"]}
+    return [case for case in cases if case.id in kept]
+
+
+def fitting(cases: Sequence[Case], keyword: str) -> list[Case]:
+    """The cases whose id fits ``-k``. Raises ScenarioErrors for a keyword that cannot be read."""
+    expression = parse(keyword) if keyword.strip() else None
+    return [case for case in cases if expression is None or expression.holds(case.id.lower())]
+
+
+def shuffled(cases: Sequence[Some], given: Mapping[str, Any]) -> list[Some]:
     """The cases in the order that ``--shuffle`` asks for; what it takes to get a random order again is told."""
     if not given["shuffle"] and given["shuffle_seed"] is None:
         return list(cases)
@@ -54,7 +74,7 @@ def shuffled(cases: Sequence[Case], given: Mapping[str, Any]) -> list[Case]:
     return order
 
 
-def single(found: Configuration | None, given: Mapping[str, Any]) -> Scenario:
+def single(found: Configuration | None, given: Mapping[str, Any]) -> Given:
     """The one case that the call names. Raises Stop, with exit code 2 where it names several."""
     cases = selected(found, given)
     if len(cases) > 1:
@@ -64,18 +84,23 @@ def single(found: Configuration | None, given: Mapping[str, Any]) -> Scenario:
     return cases[0]
 
 
-def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Scenario], list[str]]:
-    """The cases that paths, ids and `--case` name, each once, and what to say of patterns that match none.
+def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Given], list[str]]:
+    """The cases that paths, ids, models and `--case` name, each once, and what to say of patterns that match none.
 
     Without any of these, the shipped cases. Raises ScenarioErrors with the mistakes of all of them together.
     """
     addresses = Addresses(base, given["memory_limit"])
     mistakes: list[Diagnostic] = []
-    cases: dict[str, Scenario] = {}
+    cases: dict[str, Given] = {}
     unmatched = []
+    _refuse_stray_feeds(given)
     if not given["what"] and not given["case"]:
         return list(addresses.shipped()), []
     for word in given["what"]:
+        if models.is_model(word):
+            model = models.case(word, base, given)
+            cases[model.id] = model
+            continue
         try:
             found = addresses.matching(word) if is_id(word) else addresses.at(word)
         except ScenarioErrors as wrong:
@@ -96,14 +121,30 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Scenario], list[s
     return list(cases.values()), unmatched
 
 
-def _refuse_unmatched(unmatched: Sequence[str], cases: Sequence[Scenario]) -> None:
+def _refuse_stray_feeds(given: Mapping[str, Any]) -> None:
+    """What feeds a model needs one model to feed, and does not go with what would make the data."""
+    named = [word for word in given["what"] if models.is_model(word)]
+    if named and given["set"]:
+        raise Stop(f"--set changes axes of scenarios, and {named[0]} is a model, which has none", ExitCode.USAGE)
+    if given["inputs"] is not None and len(named) != 1:
+        raise Stop(f"--inputs feeds one model; this call names {len(named) or 'none'}", ExitCode.USAGE)
+    if given["dim"] and not named:
+        raise Stop("--dim sizes a dimension of a model; this call names none", ExitCode.USAGE)
+    if given["inputs"] is not None and (given["dim"] or given["seed"] is not None):
+        other = "--dim" if given["dim"] else "--seed"
+        raise Stop(f"--inputs gives the arrays that {other} would shape: give one of them", ExitCode.USAGE)
+
+
+def _refuse_unmatched(unmatched: Sequence[str], cases: Sequence[Given]) -> None:
     """A pattern that matches nothing beside others that do would silently run less than was asked for."""
     if unmatched:
         code = ExitCode.USAGE if cases else ExitCode.NOTHING
         raise Stop("\n".join([*unmatched, "nothing was run"]), code)
 
 
-def _changed(case: Scenario, given: Mapping[str, Any], limit: int) -> Scenario:
+def _changed(case: Given, given: Mapping[str, Any], limit: int) -> Given:
+    if isinstance(case, Case):
+        return case
     changes = " ".join(given["set"])
     if changes:
         case = override(case, changes, limit)

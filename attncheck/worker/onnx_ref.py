@@ -36,7 +36,9 @@ class Runtime:
 
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
         """Outputs by the graph's names."""
-        given = {name: _as_declared(array, prepared.types.get(name)) for name, array in inputs.items()}
+        # The model itself may hold some of the arrays, and then does not take them.
+        taken = prepared.types.items()
+        given = {name: _as_declared(inputs[name], element) for name, element in taken if name in inputs}
         values = prepared.evaluator.run(None, given)
         outputs = {name: _stored(np.asarray(value)) for name, value in zip(prepared.evaluator.output_names, values)}
         return outputs, {"provider": "onnx.reference", "kernels": prepared.kernels}

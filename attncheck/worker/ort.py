@@ -85,8 +85,10 @@ class Runtime:
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
         """One run: outputs by the graph's names, and the evidence of the session's first run."""
         names = [output.name for output in prepared.session.get_outputs()]
+        # The model itself may hold some of the arrays, and then does not take them.
+        taken = {given.name for given in prepared.session.get_inputs()}
         try:
-            values = prepared.session.run(names, inputs)
+            values = prepared.session.run(names, {name: it for name, it in inputs.items() if name in taken})
         except Exception as error:
             raise Failure("error", _sentence(error)) from error
         if not prepared.evidence:

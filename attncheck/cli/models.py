@@ -1,0 +1,123 @@
+"""Models among the words of a call: which file, fed with what."""
+
+from __future__ import annotations
+
+import urllib.parse
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.cli.messages import Stop
+from attncheck.graph import feeds, given, model_file
+from attncheck.graph.case import Case
+from attncheck.graph.model_file import ModelFile, UnusableModel
+from attncheck.problem import Problem
+from attncheck.scenario import memory
+from attncheck.scenario.command_line import SET
+from attncheck.scenario.load import address
+from attncheck.vocabulary import ExitCode
+
+SUFFIX = ".onnx"
+SEED = "seed="
+
+
+def is_model(word: str) -> bool:
+    """Whether `word` is a path to a model, or the id of one."""
+    return word.partition("::")[0].lower().endswith(SUFFIX)
+
+
+def case(word: str, base: Path, options: Mapping[str, Any]) -> Case:
+    """The case of a model: a path, or the id that an earlier report gave it. Raises Stop (exit code 2).
+
+    base      the folder that ids are relative to
+    options   the call's `inputs`, `dim`, `seed` and `memory_limit`
+    """
+    seed, written = _seed(word), options["seed"]
+    try:
+        it = model_file.load(_path(word, base))
+        _refuse_other_name(word, it)
+        file = f"{address(it.path, base)}::{it.node.op_type}"
+        if options["inputs"] is not None:
+            arrays = feeds.given(it, _arrays(options["inputs"]), options["inputs"])
+            found, problem = given.case(it, file, arrays, f"{_what(it)}, fed with {options['inputs']}")
+        else:
+            seed = seed if written is None else written
+            arrays = feeds.generated(it, seed, _sizes(options["dim"]), options["memory_limit"])
+            suffix = f"{SET}{SEED}{seed}" if seed else ""
+            about = f"{_what(it)}, fed with data generated from seed {seed}"
+            found, problem = given.case(it, file + suffix, arrays, about)
+    except UnusableModel as unusable:
+        raise Stop(f"{unusable}\nnothing was run", ExitCode.USAGE) from None
+    _refuse_large(found, problem, options["memory_limit"])
+    return found
+
+
+def _path(word: str, base: Path) -> Path:
+    """The file: a path as it is, the file of an id as ids write it."""
+    file, separator, _ = word.partition("::")
+    if not separator:
+        return Path(file)
+    written = urllib.parse.unquote(file)
+    found = next((path for path in (base / written, Path(written)) if path.exists()), Path(written))
+    return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
+
+
+def _seed(word: str) -> int:
+    """The seed that stands in an id behind ``@``, or 0."""
+    changes = word.partition("::")[2].partition(SET)[2]
+    if not changes:
+        return 0
+    if not changes.startswith(SEED) or not changes.removeprefix(SEED).isdecimal():
+        raise Stop(f"{word}: behind {SET} of a model's id only {SEED}N can stand\nnothing was run", ExitCode.USAGE)
+    return int(changes.removeprefix(SEED))
+
+
+def _refuse_other_name(word: str, it: ModelFile) -> None:
+    name = word.partition("::")[2].partition(SET)[0]
+    if name not in {"", "*", it.node.op_type}:
+        raise UnusableModel(f"{it.path} holds no {name}; its node is {it.node.op_type}")
+
+
+def _what(it: ModelFile) -> str:
+    return f"a model that is one {it.node.domain or 'ai.onnx'}.{it.node.op_type} {it.opset}"
+
+
+def _arrays(path: str) -> dict[str, NDArray[np.generic]]:
+    """The arrays of an .npz file. Raises UnusableModel."""
+    try:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise UnusableModel(f"{path} holds one array without a name; np.savez writes arrays by name")
+        with file:
+            return {name: np.asarray(file[name]) for name in file.files}
+    except OSError as error:
+        raise UnusableModel(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UnusableModel(f"{path} is not an .npz file of plain arrays (np.savez writes one)") from error
+
+
+def _sizes(words: tuple[str, ...]) -> dict[str, int]:
+    """The sizes of symbolic dimensions, written NAME=N. Raises UnusableModel."""
+    sizes = {}
+    for word in words:
+        name, _, size = word.partition("=")
+        if not name or not size.isdecimal() or int(size) == 0:
+            raise UnusableModel(f"--dim {word}: write NAME=N, a symbolic dimension and its size, as in --dim batch=2")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _refuse_large(found: Case, it: Problem, limit: int) -> None:
+    widest = max(it.head_dim, it.v_head_dim)
+    shape = memory.Shape(it.dtype, it.batch, it.rows, it.capacity, it.heads, it.kv_heads, widest)
+    needed = memory.parts(shape)
+    if sum(part.size for part in needed) > limit:
+        told = "\n".join(f"  {part}" for part in needed)
+        raise Stop(
+            f"{found.id} would take more than --memory-limit {memory.readable(limit)}:\n{told}\nnothing was run",
+            ExitCode.USAGE,
+        )

@@ -1,0 +1,162 @@
+"""A user's own ONNX file that is one attention node: read with its external data, or refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import numpy_helper
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+
+from attncheck.graph.read import READABLE
+
+MOST_NAMED = 5
+"""Operators named of a graph that holds something else."""
+
+
+class UnusableModel(Exception):
+    """A file or its inputs cannot be run as a case. The message says what, where, and what would do."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model of one attention node.
+
+    model      its bytes, external data inside
+    opset      the version of the node's domain that it imports
+    graph      the graph; `inputs`: those of its inputs that must be fed, in order
+    constants  arrays that the graph itself holds, by name, bfloat16 as its bits
+    """
+
+    path: Path
+    model: bytes
+    opset: int
+    graph: onnx.GraphProto
+    node: onnx.NodeProto
+    inputs: tuple[onnx.ValueInfoProto, ...]
+    constants: Mapping[str, NDArray[np.generic]]
+
+
+def load(path: Path) -> ModelFile:
+    """Read `path`. Raises UnusableModel.
+
+    External data is read from the model's folder and below it, never from anywhere else.
+    """
+    try:
+        proto = onnx.load_model(path, load_external_data=False)
+    except OSError as error:
+        raise UnusableModel(f"{path} cannot be read: {error.strerror}") from error
+    except DecodeError as error:
+        raise UnusableModel(f"{path} is not an ONNX model: {error}") from error
+    if not proto.graph.node:
+        raise UnusableModel(f"{path} is not an ONNX model with a graph: it holds no node")
+    node = _attention(path, proto.graph)
+    _load_external_data(path, proto)
+    _check(path, proto)
+    _refuse_unasked_outputs(path, proto.graph, node)
+    constants = dict(_constants(proto.graph))
+    inputs = tuple(value for value in proto.graph.input if value.name not in constants)
+    opset = next((entry.version for entry in proto.opset_import if entry.domain == node.domain), 1)
+    return ModelFile(path, proto.SerializeToString(deterministic=True), opset, proto.graph, node, inputs, constants)
+
+
+def _attention(path: Path, graph: onnx.GraphProto) -> onnx.NodeProto:
+    """The one node of the graph, beside constants."""
+    nodes = [node for node in graph.node if node.op_type != "Constant"]
+    found = [node for node in nodes if (node.domain, node.op_type) in READABLE]
+    if len(nodes) == 1 and found:
+        node: onnx.NodeProto = found[0]
+        return node
+    known = ", ".join(_name(*key) for key in READABLE)
+    names = list(dict.fromkeys(_name(node.domain, node.op_type) for node in nodes))
+    held = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    if not found:
+        said = f"holds no attention node that attncheck reads; it holds {held}"
+    elif len(found) > 1:
+        said = f"holds {len(found)} attention nodes"
+    else:
+        said = f"holds an attention node among others ({held})"
+    raise UnusableModel(f"{path} {said}. Give a model of one node, any of {known}, beside constants")
+
+
+def _check(path: Path, proto: onnx.ModelProto) -> None:
+    """Hold the model against ONNX's checker, but let inputs and outputs go without a shape, as every runtime does."""
+    shaped = onnx.ModelProto()
+    shaped.CopyFrom(proto)
+    for value in (*shaped.graph.input, *shaped.graph.output):
+        if not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(shaped)
+    except onnx.checker.ValidationError as error:
+        raise UnusableModel(f"{path} is not valid ONNX: {' '.join(str(error).split())}") from error
+
+
+def _name(domain: str, op: str) -> str:
+    return f"{domain or 'ai.onnx'}.{op}"
+
+
+def _load_external_data(path: Path, proto: onnx.ModelProto) -> None:
+    folder = path.resolve().parent
+    outside = [tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor) and not _inside(folder, tensor)]
+    if outside:
+        where = ExternalDataInfo(outside[0]).location
+        raise UnusableModel(
+            f"{path}: the tensor {outside[0].name} lies in {where!r}, outside of the model's folder; attncheck reads "
+            "external data from the model's folder only"
+        )
+    try:
+        load_external_data_for_model(proto, str(folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise UnusableModel(f"{path}: its external data cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _inside(folder: Path, tensor: onnx.TensorProto) -> bool:
+    """Whether external data stays in the folder, symbolic links followed."""
+    where = Path(ExternalDataInfo(tensor).location)
+    return not where.is_absolute() and (folder / where).resolve().is_relative_to(folder)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+
+
+def _refuse_unasked_outputs(path: Path, graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    asked, given = {value.name for value in graph.output}, {name for name in node.output if name}
+    for name in sorted(asked - given):
+        raise UnusableModel(f"{path}: the output {name} of the graph is none of its attention node")
+    for name in sorted(given - asked):
+        raise UnusableModel(
+            f"{path}: {_name(node.domain, node.op_type)} gives {name}, which is no output of the graph; every output "
+            "is compared: make it one, or leave it out of the node"
+        )
+
+
+def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    for tensor in graph.initializer:
+        yield tensor.name, stored(numpy_helper.to_array(tensor))
+    for node in graph.node:
+        if node.op_type == "Constant":
+            yield node.output[0], stored(numpy_helper.to_array(_value(node)))
+
+
+def _value(node: onnx.NodeProto) -> onnx.TensorProto:
+    attribute: onnx.AttributeProto = node.attribute[0]
+    if attribute.name != "value":
+        raise UnusableModel(f"the Constant {node.output[0]} with {attribute.name} is not read by attncheck: value is")
+    tensor: onnx.TensorProto = attribute.t
+    return tensor
+
+
+def stored(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """bfloat16 as its bits, as attncheck keeps it; any other array as it is."""
+    plain = np.asarray(array)
+    return plain.view(np.uint16) if plain.dtype.name == "bfloat16" else plain
