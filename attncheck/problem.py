@@ -152,12 +152,6 @@ class Problem:
         """Keys a batch entry holds after the new ones are appended."""
         return tuple(past + new for past, new in zip(self.past_len, self.new_len, strict=True))
 
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """The graph outputs that are judged, in the graph's order."""
-        asked = (self.output, self.present_key, self.present_value)
-        return tuple(tensor for tensor in asked if tensor is not None)
-
 
 def role_heads(array: NDArray[np.generic], tensor: Tensor, heads: int) -> NDArray[np.generic]:
     """View the `heads` heads of a role in its array as [batch, heads, rows, dim], whatever the layout or packing."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from attncheck.backends.base import Backend, BackendUnavailable, Launch
 from attncheck.backends.registry import Settings, create
+from attncheck.cli.messages import progress
 from attncheck.cli.options import DEFAULT_CANDIDATE, DEFAULT_REFERENCE
 from attncheck.cli.output import Printer
+from attncheck.engine import trial
 from attncheck.engine.worker import Worker
 from attncheck.reports import device
 from attncheck.reports.lines import BLANK, Line, Span, line, paragraph
@@ -53,12 +55,7 @@ def _adapters(width: int | None) -> list[Line]:
 def _backend(backend: Backend, width: int | None) -> tuple[list[Line], bool]:
     """Start the backend's worker as a run would, and tell what it says of itself."""
     try:
-        worker = Worker.started(backend.launch())
-        try:
-            backend.check(worker.hello)
-            told = device.details(worker.hello)
-        finally:
-            worker.close()
+        told = device.details(trial.start(backend, progress))
     except BackendUnavailable as failure:
         title = Line((Span(f"backend {backend.name}: ", "heading"), Span("cannot run", "bad")))
         return [title, *paragraph(str(failure), width, "  ")], False

@@ -134,12 +134,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Sent once, last, also after an interruption: the counts, and `exit_code` as the exit table says."""
+    """Sent once, last, also after an interruption: the counts; engine/status.py makes the exit code of them."""
 
     counts: Counts
     seconds: float
     interrupted: bool = False
-    by_verdict: Mapping[Verdict, int] = field(default_factory=dict)
 
 
 Event = RunStarted | BackendPreparing | BackendReady | BackendFailed | CaseFinished | RunFinished

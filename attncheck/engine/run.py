@@ -32,7 +32,7 @@ from attncheck.oracle import attention
 from attncheck.oracle.answer import Answer
 from attncheck.problem import Problem
 from attncheck.scenario.model import Scenario
-from attncheck.vocabulary import Status, Verdict
+from attncheck.vocabulary import Status
 
 AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
@@ -220,13 +220,9 @@ class _Tally:
     def __init__(self, began: float) -> None:
         self._began = began
         self._statuses: Counter[Status] = Counter()
-        self._verdicts: Counter[Verdict] = Counter()
 
     def count(self, event: CaseFinished) -> None:
         self._statuses[status.of_case(event.results)] += 1
-        self._verdicts.update(result.verdict for result in event.results)
 
     def finished(self, interrupted: bool) -> RunFinished:
-        return RunFinished(
-            status.tally(self._statuses), time.perf_counter() - self._began, interrupted, dict(self._verdicts)
-        )
+        return RunFinished(status.tally(self._statuses), time.perf_counter() - self._began, interrupted)
