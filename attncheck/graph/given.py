@@ -71,8 +71,6 @@ def _misfit_of_rotary(it: Problem, inputs: Arrays) -> str:
         shape = inputs[name].shape
         if len(shape) != 2 or shape[1] < it.rotary.dim // 2:
             return f"{name} of shape {list(shape)} has no {it.rotary.dim // 2} columns"
-        if not it.invalid and it.rotary.positions.max(initial=-1) >= shape[0]:
-            return f"{name} has {shape[0]} rows, and a token stands at position {it.rotary.positions.max()}"
     return ""
 
 

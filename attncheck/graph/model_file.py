@@ -55,6 +55,7 @@ def load(path: Path) -> ModelFile:
         raise UnusableModel(f"{path} is not an ONNX model: {error}") from error
     if not proto.graph.node:
         raise UnusableModel(f"{path} is not an ONNX model with a graph: it holds no node")
+    _spell_standard_domain(proto)
     node = _attention(path, proto.graph)
     _load_external_data(path, proto)
     _check(path, proto)
@@ -63,6 +64,13 @@ def load(path: Path) -> ModelFile:
     inputs = tuple(value for value in proto.graph.input if value.name not in constants)
     opset = next((entry.version for entry in proto.opset_import if entry.domain == node.domain), 1)
     return ModelFile(path, proto.SerializeToString(deterministic=True), opset, proto.graph, node, inputs, constants)
+
+
+def _spell_standard_domain(proto: onnx.ModelProto) -> None:
+    """The domain ai.onnx as "", its other spelling: what reads graphs knows only this one."""
+    for named in (*proto.graph.node, *proto.opset_import):
+        if named.domain == "ai.onnx":
+            named.domain = ""
 
 
 def _attention(path: Path, graph: onnx.GraphProto) -> onnx.NodeProto:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import onnx
 import pytest
 
 from attncheck.vocabulary import ExitCode
-from tests.cli.frozen import assert_golden, attncheck, settled
+from tests.cli.frozen import ROOT, assert_golden, attncheck, settled
 
 pytestmark = pytest.mark.slow
 """The onnx package takes some seconds to generate its tests."""
@@ -44,6 +45,20 @@ def test_own_kernels_pass_all_but_bfloat16_beside_the_reference(folder: Path) ->
     assert len(left_out) == BFLOAT16
     assert all(case.endswith("bf16") and "bfloat16" in message for case, message in left_out.items())
     assert not [case for case, (_, _, flags) in results.items() if "disputed" in flags]
+
+
+def test_the_page_says_how_many_tests_each_backend_passes(folder: Path) -> None:
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    if VERSION not in page:
+        pytest.skip(f"the page is about another onnx than {VERSION}")
+    rows = re.findall(r"^\| `([\w-]+)`.*?\| (\d+) \| (\d+) \|", page, re.MULTILINE)
+    said = {
+        name: f"{passed} pass" + (f", {unsupported} unsupported" if unsupported != "0" else "")
+        for name, passed, unsupported in rows
+    }
+    words = [word for name in ("wgsl", "ort-cpu", "onnx-ref") for word in ("--backend", name)]
+    ran = attncheck("conformance", "onnx", "attention_*", *words, "--reference", "none", "-v", folder=folder)
+    assert dict(re.findall(r"^(wgsl|ort-cpu|onnx-ref) +(\d+ pass.*)$", ran.stdout, re.MULTILINE)) == said
 
 
 def test_the_evaluator_of_onnx_passes_bfloat16_too(folder: Path) -> None:

@@ -1,0 +1,109 @@
+"""A model that was there before: what is read of it, what it is fed, and what must come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from numpy.typing import NDArray
+
+from attncheck.graph import feeds, model_file, read, write
+from attncheck.graph import given as given_model
+from attncheck.graph.case import GivenModel
+from attncheck.graph.model_file import UnusableModel
+from attncheck.oracle import attention
+from attncheck.scenario.model import Scenario
+from tests.drawing import attention_scenarios, featured_scenarios, scenario, scenarios
+
+LIMIT = 2**28
+ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def file_of(drawn: Scenario, folder: Path) -> model_file.ModelFile:
+    path = folder / "model.onnx"
+    path.write_bytes(write.build(drawn).model)
+    return model_file.load(path)
+
+
+def comes_back(drawn: Scenario, folder: Path) -> None:
+    case = write.build(drawn)
+    it = file_of(drawn, folder)
+    again, problem = given_model.case(it, "m::n", feeds.given(it, case.inputs, "arrays"), "")
+    assert again.model == case.model
+    assert again.outputs == case.outputs
+    assert again.digest == case.digest
+    assert problem.visible.tolist() == read.problem(case.model, case.inputs).visible.tolist()
+    assert isinstance(again.origin, GivenModel)
+
+
+@ONE_FOLDER
+@given(scenarios())
+def test_every_drawn_case_comes_back_from_its_file_and_arrays(tmp_path: Path, drawn: Scenario) -> None:
+    comes_back(drawn, tmp_path)
+
+
+@ONE_FOLDER
+@given(attention_scenarios())
+def test_every_drawn_attention_comes_back_from_its_file_and_arrays(tmp_path: Path, drawn: Scenario) -> None:
+    comes_back(drawn, tmp_path)
+
+
+@ONE_FOLDER
+@given(featured_scenarios())
+def test_every_drawn_feature_comes_back_from_its_file_and_arrays(tmp_path: Path, drawn: Scenario) -> None:
+    comes_back(drawn, tmp_path)
+
+
+@pytest.mark.parametrize("op", ["gqa", "mha", "attention"])
+def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: str) -> None:
+    axes = {"opset": 24, "capacity": 12} if op == "attention" else {}
+    drawn = scenario(op=op, batch=2, q_len=(3, 1), past_len=(9, 9), heads=4, kv_heads=4, head_dim=16, **axes)
+    it = file_of(drawn, tmp_path)
+    case, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, LIMIT), "")
+    assert problem.invalid == ""
+    assert problem.q_len == (3, 3)
+    assert problem.kv_len == (12, 12)
+    assert all(np.isfinite(answer.values).all() for answer in attention.answer(problem, case.inputs))
+
+
+def test_generated_arrays_are_a_function_of_seed_and_input_alone(tmp_path: Path) -> None:
+    it = file_of(scenario(op="mha", batch=1, q_len=(4,), past_len=(0,)), tmp_path)
+    first, again, other = (feeds.generated(it, seed, {}, LIMIT) for seed in (5, 5, 6))
+    assert all((first[name] == again[name]).all() for name in first)
+    assert not any((first[name] == other[name]).all() for name in ("query", "key", "value"))
+    assert not (first["key"] == first["value"]).all()
+    assert 0.5 < first["query"].std() < 2.0
+
+
+def test_positions_of_tokens_are_not_made_up(tmp_path: Path) -> None:
+    drawn = scenario(op="gqa", rotary="half", rotary_dim=16, rotary_cache=32, head_dim=16, positions="explicit")
+    with pytest.raises(UnusableModel, match="position_ids holds integers that cannot be made up"):
+        feeds.generated(file_of(drawn, tmp_path), 0, {}, LIMIT)
+
+
+def test_the_standard_domain_may_be_spelt_out(tmp_path: Path) -> None:
+    proto = onnx.load_model_from_string(write.build(scenario(op="attention", opset=24)).model)
+    proto.graph.node[0].domain = "ai.onnx"
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert model_file.load(tmp_path / "m.onnx").node.op_type == "Attention"
+
+
+def rotary_with(folder: Path, **changed: slice) -> tuple[model_file.ModelFile, dict[str, NDArray[np.generic]]]:
+    """A rotary GroupQueryAttention whose caches may have any shape, and its arrays, cut as `changed` says."""
+    drawn = scenario(op="gqa", q_len=(4,), past_len=(4,), rotary="half", rotary_dim=16, rotary_cache=8, head_dim=16)
+    it = file_of(drawn, folder)
+    arrays = dict(write.build(drawn).inputs)
+    for value in it.inputs:
+        if value.name in changed:
+            value.type.tensor_type.ClearField("shape")
+            arrays[value.name] = arrays[value.name][:, changed[value.name]]
+    return it, arrays
+
+
+def test_caches_of_two_widths_are_said(tmp_path: Path) -> None:
+    it, arrays = rotary_with(tmp_path, sin_cache=slice(7))
+    with pytest.raises(UnusableModel, match=r"sin_cache of shape \[8, 7\] has no 8 columns"):
+        given_model.case(it, "m::n", feeds.given(it, arrays, "arrays"), "")
