@@ -38,7 +38,7 @@ def case(word: str, base: Path, options: Mapping[str, Any]) -> Case:
     """
     seed, written = _seed(word), options["seed"]
     try:
-        it = model_file.load(_path(word, base))
+        it = model_file.load(_path(word, base), options["memory_limit"])
         _refuse_other_name(word, it)
         file = f"{address(it.path, base)}::{it.node.op_type}"
         if options["inputs"] is not None:

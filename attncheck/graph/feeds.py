@@ -29,9 +29,14 @@ _INTEGERS = {onnx.TensorProto.INT32, onnx.TensorProto.INT64}
 
 
 def given(it: ModelFile, arrays: Arrays, source: str) -> Arrays:
-    """The user's `arrays`, once they fit the graph's inputs. `source` names them in messages. Raises UnusableModel."""
+    """The user's `arrays`, once they fit the graph's inputs. `source` names them in messages. Raises UnusableModel.
+
+    An array that the graph itself holds may stand there too, as in what `attncheck show --npz` writes.
+    """
     names = [value.name for value in it.inputs]
-    missing, foreign = [n for n in names if n not in arrays], [n for n in arrays if n not in names]
+    missing = [name for name in names if name not in arrays]
+    held = [name for name in it.constants if name in arrays and np.array_equal(arrays[name], it.constants[name])]
+    foreign = [name for name in arrays if name not in (*names, *held)]
     if missing or foreign:
         said = [f"has no {', '.join(missing)}"] if missing else []
         said += [f"has {', '.join(foreign)}, which {it.path} does not take"] if foreign else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +43,13 @@ class ModelFile:
     constants: Mapping[str, NDArray[np.generic]]
 
 
-def load(path: Path) -> ModelFile:
-    """Read `path`. Raises UnusableModel.
+def load(path: Path, limit: int) -> ModelFile:
+    """Read `path`, unless it and its external data take more than `limit` bytes. Raises UnusableModel.
 
     External data is read from the model's folder and below it, never from anywhere else.
     """
     try:
+        _refuse_large(path, path.stat().st_size, limit)
         proto = onnx.load_model(path, load_external_data=False)
     except OSError as error:
         raise UnusableModel(f"{path} cannot be read: {error.strerror}") from error
@@ -57,7 +59,7 @@ def load(path: Path) -> ModelFile:
         raise UnusableModel(f"{path} is not an ONNX model with a graph: it holds no node")
     _spell_standard_domain(proto)
     node = _attention(path, proto.graph)
-    _load_external_data(path, proto)
+    _load_external_data(path, proto, limit)
     _check(path, proto)
     _refuse_unasked_outputs(path, proto.graph, node)
     constants = dict(_constants(proto.graph))
@@ -109,19 +111,32 @@ def _name(domain: str, op: str) -> str:
     return f"{domain or 'ai.onnx'}.{op}"
 
 
-def _load_external_data(path: Path, proto: onnx.ModelProto) -> None:
+def _refuse_large(path: Path, size: int, limit: int) -> None:
+    if size > limit:
+        raise UnusableModel(f"{path} with its data takes {size} bytes, above --memory-limit {limit}")
+
+
+def _load_external_data(path: Path, proto: onnx.ModelProto, limit: int) -> None:
     folder = path.resolve().parent
-    outside = [tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor) and not _inside(folder, tensor)]
+    external = [tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor)]
+    outside = [tensor for tensor in external if not _inside(folder, tensor)]
     if outside:
         where = ExternalDataInfo(outside[0]).location
         raise UnusableModel(
             f"{path}: the tensor {outside[0].name} lies in {where!r}, outside of the model's folder; attncheck reads "
             "external data from the model's folder only"
         )
+    _refuse_large(path, path.stat().st_size + sum(map(_elements_bytes, external)), limit)
     try:
         load_external_data_for_model(proto, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise UnusableModel(f"{path}: its external data cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _elements_bytes(tensor: onnx.TensorProto) -> int:
+    """Bytes that a tensor of this shape takes, a byte an element at least; an external file's own word is no proof."""
+    said: int = ExternalDataInfo(tensor).length or 0
+    return max(said, prod(tensor.dims))
 
 
 def _inside(folder: Path, tensor: onnx.TensorProto) -> bool:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
+from onnx import numpy_helper
 
 from attncheck.graph import feeds, model_file, read, write
 from attncheck.graph import given as given_model
@@ -25,7 +26,7 @@ ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture
 def file_of(drawn: Scenario, folder: Path) -> model_file.ModelFile:
     path = folder / "model.onnx"
     path.write_bytes(write.build(drawn).model)
-    return model_file.load(path)
+    return model_file.load(path, LIMIT)
 
 
 def comes_back(drawn: Scenario, folder: Path) -> None:
@@ -88,7 +89,7 @@ def test_the_standard_domain_may_be_spelt_out(tmp_path: Path) -> None:
     proto = onnx.load_model_from_string(write.build(scenario(op="attention", opset=24)).model)
     proto.graph.node[0].domain = "ai.onnx"
     onnx.save(proto, tmp_path / "m.onnx")
-    assert model_file.load(tmp_path / "m.onnx").node.op_type == "Attention"
+    assert model_file.load(tmp_path / "m.onnx", LIMIT).node.op_type == "Attention"
 
 
 def rotary_with(folder: Path, **changed: slice) -> tuple[model_file.ModelFile, dict[str, NDArray[np.generic]]]:
@@ -107,3 +108,36 @@ def test_caches_of_two_widths_are_said(tmp_path: Path) -> None:
     it, arrays = rotary_with(tmp_path, sin_cache=slice(7))
     with pytest.raises(UnusableModel, match=r"sin_cache of shape \[8, 7\] has no 8 columns"):
         given_model.case(it, "m::n", feeds.given(it, arrays, "arrays"), "")
+
+
+def test_arrays_that_the_graph_holds_may_stand_among_the_given_unless_they_differ(tmp_path: Path) -> None:
+    drawn = scenario(op="mha", q_len=(4,), past_len=(0,))
+    arrays = dict(write.build(drawn).inputs)
+    proto = onnx.load_model_from_string(write.build(drawn).model)
+    proto.ir_version = 4
+    proto.graph.initializer.append(numpy_helper.from_array(arrays["key"], "key"))
+    onnx.save(proto, tmp_path / "m.onnx")
+    it = model_file.load(tmp_path / "m.onnx", LIMIT)
+    assert list(feeds.given(it, arrays, "arrays")) == ["query", "value"]
+    with pytest.raises(UnusableModel, match="has key, which"):
+        feeds.given(it, {**arrays, "key": np.zeros_like(arrays["key"])}, "arrays")
+
+
+def test_a_model_beyond_the_memory_limit_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(write.build(scenario(op="mha")).model)
+    with pytest.raises(UnusableModel, match="bytes, above --memory-limit 100"):
+        model_file.load(tmp_path / "m.onnx", 100)
+
+
+def test_external_data_beyond_the_memory_limit_is_not_read(tmp_path: Path) -> None:
+    """However little the file says that it is: the shape counts too."""
+    drawn = scenario(op="mha", q_len=(4,), past_len=(0,))
+    proto = onnx.load_model_from_string(write.build(drawn).model)
+    proto.ir_version = 4
+    held = onnx.TensorProto(name="key", data_type=onnx.TensorProto.FLOAT, dims=[1 << 20, 1 << 20])
+    held.data_location = onnx.TensorProto.EXTERNAL
+    held.external_data.add(key="location", value="weights.bin")
+    proto.graph.initializer.append(held)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(UnusableModel, match="above --memory-limit"):
+        model_file.load(tmp_path / "m.onnx", LIMIT)
