@@ -135,8 +135,7 @@ def _load_external_data(path: Path, proto: onnx.ModelProto, limit: int) -> None:
 
 def _elements_bytes(tensor: onnx.TensorProto) -> int:
     """Bytes that a tensor of this shape takes, a byte an element at least; an external file's own word is no proof."""
-    said: int = ExternalDataInfo(tensor).length or 0
-    return max(said, prod(tensor.dims))
+    return int(max(ExternalDataInfo(tensor).length or 0, prod(tensor.dims)))
 
 
 def _inside(folder: Path, tensor: onnx.TensorProto) -> bool:
