@@ -30,8 +30,17 @@ QUERY_SEQLENS = ("GroupQueryAttention", 16)
 
 def _takes(case: Case, operator: str, index: int) -> bool:
     """Whether a node of this operator is given its optional input number `index`."""
-    nodes = onnx.load_from_string(case.model).graph.node
-    return any(node.op_type == operator and len(node.input) > index and node.input[index] for node in nodes)
+    return any(len(node.input) > index and node.input[index] for node in _nodes(case, operator))
+
+
+def _looks_ahead(case: Case, *_: object) -> bool:
+    """Whether a GroupQueryAttention node is not causal."""
+    attributes = [attribute for node in _nodes(case, "GroupQueryAttention") for attribute in node.attribute]
+    return any(attribute.name == "causal" and attribute.i == 0 for attribute in attributes)
+
+
+def _nodes(case: Case, operator: str) -> list[onnx.NodeProto]:
+    return [node for node in onnx.load_from_string(case.model).graph.node if node.op_type == operator]
 
 
 def _lacks_f16(_: Case, problem: Problem, hello: Hello) -> bool:
@@ -48,6 +57,15 @@ REFUSALS: tuple[Refusal, ...] = (
         lambda case, *_: _takes(case, *QUERY_SEQLENS),
         "GroupQueryAttention on WebGPU has no query_seqlens",
     ),
+    Refusal(
+        lambda _, problem, __: problem.op == "ai.onnx.Attention",
+        "ai.onnx Attention has no WebGPU kernel: ONNX Runtime would run it on CPU",
+    ),
+    Refusal(
+        lambda _, problem, __: problem.op == "com.microsoft.GroupQueryAttention" and problem.scores is not None,
+        "GroupQueryAttention on WebGPU has no score output",
+    ),
+    Refusal(_looks_ahead, "GroupQueryAttention on WebGPU is causal"),
     Refusal(_lacks_f16, "the device does not compute in float16"),
 )
 
