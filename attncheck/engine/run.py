@@ -144,12 +144,13 @@ def _taken(notes: SimpleQueue[BackendPreparing]) -> Iterator[BackendPreparing]:
 def _cases(
     given: Sequence[Given], lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> Iterator[CaseFinished]:
-    """Keep the lanes fed `AHEAD` cases deep, and judge in order."""
+    """Keep the lanes fed `AHEAD` cases deep, and judge in order. Cancelled, they get no more, and what is done stays."""
     pending: deque[_Pending | CaseFinished] = deque()
     for one in (*given, *[None] * AHEAD):
-        if one is not None:
+        feeding = one is not None and not options.cancelled.is_set()
+        if one is not None and feeding:
             pending.append(_submit(one, lanes, reference, options))
-        if pending and (one is None or len(pending) > AHEAD):
+        if pending and (not feeding or len(pending) > AHEAD):
             oldest = pending.popleft()
             if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
                 return

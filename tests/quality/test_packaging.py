@@ -160,7 +160,7 @@ def test_each_import_is_a_declared_dependency() -> None:
     table = project_table()
     declared = {requirement_name(requirement) for requirement in table["runtime"] + table["extras"]}
     came_along = {"ml-dtypes", "pydantic-core"}  # required by onnx and pydantic
-    renamed = {"ruamel": "ruamel-yaml"}
+    renamed = {"ruamel": "ruamel-yaml", "google": "protobuf"}
     undeclared = {
         name: path
         for name, path in imported_packages().items()
