@@ -144,7 +144,7 @@ def _taken(notes: SimpleQueue[BackendPreparing]) -> Iterator[BackendPreparing]:
 def _cases(
     given: Sequence[Given], lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> Iterator[CaseFinished]:
-    """Keep the lanes fed `AHEAD` cases deep, and judge in order. Cancelled, they get no more, and what is done stays."""
+    """Keep the lanes fed `AHEAD` cases deep, and judge in order. Once cancelled they get no more."""
     pending: deque[_Pending | CaseFinished] = deque()
     for one in (*given, *[None] * AHEAD):
         feeding = one is not None and not options.cancelled.is_set()
