@@ -36,8 +36,9 @@ def attributed(asked: Asked, judged: Sequence[Judged]) -> tuple[Result, ...]:
     reference = next((it for it in judged if it.result.reference), None)
     if reference is None:
         return tuple(it.result for it in judged)
-    found = [_candidate(asked, it, reference) for it in judged if it is not reference]
-    return (*found, _reference(reference.result, found))
+    candidates = [it for it in judged if it is not reference]
+    found = [_candidate(asked, it, reference) for it in candidates]
+    return (*found, _reference(asked, reference, candidates, found))
 
 
 def _candidate(asked: Asked, judged: Judged, reference: Judged) -> Result:
@@ -62,17 +63,19 @@ def _candidate(asked: Asked, judged: Judged, reference: Judged) -> Result:
     return _said(result, said, reference.result, apart)
 
 
-def _reference(reference: Result, candidates: Sequence[Result]) -> Result:
+def _reference(asked: Asked, reference: Judged, candidates: Sequence[Judged], found: Sequence[Result]) -> Result:
     """The reference's own row: suspect where a candidate agrees with the oracle, disputed where one agrees with it."""
-    if reference.verdict not in NUMBERS:
-        return reference
-    passing = [result for result in candidates if result.verdict is Verdict.PASS]
-    if passing:
-        said = f"reference suspect: {passing[0].backend} agrees with the oracle"
-        return replace(reference, attribution=Attribution(said, reference_oracle=_largest(reference)))
-    if any(Flag.DISPUTED in result.flags for result in candidates):
-        return replace(reference, flags=(*reference.flags, Flag.DISPUTED))
-    return reference
+    result = reference.result
+    if result.verdict not in NUMBERS:
+        return result
+    right = next((it for it in candidates if it.result.verdict is Verdict.PASS), None)
+    if right is not None:
+        said = f"reference suspect: {right.result.backend} agrees with the oracle"
+        apart = _apart(asked, right, reference)[1]
+        return replace(result, attribution=Attribution(said, _largest(right.result), _largest(result), apart))
+    if any(Flag.DISPUTED in it.flags for it in found):
+        return replace(result, flags=(*result.flags, Flag.DISPUTED))
+    return result
 
 
 def _said(result: Result, said: str, reference: Result | None = None, apart: float | None = None) -> Result:

@@ -14,6 +14,9 @@ import psutil
 POLL = 0.02
 """Seconds between looks at the memory: an allocation that grows faster than this is seen late, but seen."""
 
+FAMILY = 5
+"""Every so many looks at the memory take in what the process has started: finding that is dear."""
+
 
 class Watch:
     """One exchange with `process`. What ended it, when something did, is told by `timed_out` and `exceeded`.
@@ -40,8 +43,10 @@ class Watch:
 
     def _watch(self) -> None:
         deadline = time.monotonic() + self._seconds
+        looks = 0
         while not self._over.wait(max(0.0, min(POLL, deadline - time.monotonic()))):
-            self.peak = max(self.peak, resident(self._process.pid))
+            looks += 1
+            self.peak = max(self.peak, resident(self._process.pid, family=looks % FAMILY == 0))
             if self.memory is not None and self.peak > self.memory:
                 self.exceeded = True
             elif time.monotonic() >= deadline:
@@ -51,10 +56,19 @@ class Watch:
                 return
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that a process holds now; 0 for one that has ended, or that may not be looked at."""
+def resident(pid: int, *, family: bool = False) -> int:
+    """Bytes of memory that a process holds now, with `family` its descendants too; 0 for what has ended."""
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        process = psutil.Process(pid)
+        every = [process, *(process.children(recursive=True) if family else [])]
+    except psutil.Error:
+        return 0
+    return sum(_resident(it) for it in every)
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
     except psutil.Error:
         return 0
 

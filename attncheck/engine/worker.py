@@ -29,6 +29,7 @@ START_LIMIT = 60.0
 """Seconds that a runtime may take to import and open its device."""
 
 STDERR_LINES = 40
+MESSAGE_LINES = 12
 _OF_ITS_OWN: dict[str, Any] = (
     {"start_new_session": True}
     if os.name == "posix"
@@ -60,6 +61,7 @@ class Worker:
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._memory_limit = memory_limit
         self._launch = launch
+        self._asked = 0
         python = launch.python or sys.executable
         try:
             self._process = subprocess.Popen(
@@ -91,7 +93,7 @@ class Worker:
             raise BackendUnavailable(_with_tail(failure.message, self.stderr)) from failure
         if "failed" in greeting:
             self.close()
-            raise BackendUnavailable(greeting["message"])
+            raise BackendUnavailable(printable(greeting["message"]))
         self.hello = Hello(greeting["hello"]["versions"], greeting["hello"].get("device", {}))
 
     @property
@@ -101,6 +103,7 @@ class Worker:
 
     def prepare(self, payload: Any, limit: float) -> int:
         """Hand over a request's payload; the handle runs it. Raises WorkerFailed."""
+        self._stderr.clear()  # what was said before is another case's
         return cast("int", self._ask({"do": "prepare", "payload": payload}, limit))
 
     def run(self, handle: int, inputs: Any, limit: float, bind: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -109,7 +112,10 @@ class Worker:
         bind   input name -> output of this worker's last run, of whatever handle, that it is given
         """
         request = {"do": "run", "handle": handle, "inputs": inputs, "bind": dict(bind or {})}
-        return cast("dict[str, Any]", self._ask(request, limit))
+        answer = self._ask(request, limit)
+        if not isinstance(answer, dict) or not isinstance(answer.get("evidence"), dict) or "outputs" not in answer:
+            raise WorkerFailed(Verdict.CRASH, "the backend's process wrote into the stream of its answers")
+        return answer
 
     def release(self, handle: int, limit: float) -> None:
         """Let a prepared request go. Raises WorkerFailed."""
@@ -132,13 +138,15 @@ class Worker:
             self._process.wait()
         self.kill()
         self._drain.join(1.0)
-        if self._process.stderr is not None:
+        # A process that the worker has put into a session of its own may hold the other end: closing would wait for it.
+        if self._process.stderr is not None and not self._drain.is_alive():
             self._process.stderr.close()
 
     def _ask(self, request: dict[str, Any], limit: float) -> Any:
-        answer = self._exchange(request, limit)
+        self._asked += 1
+        answer = self._exchange({**request, "id": self._asked}, limit)
         if "failed" in answer:
-            raise WorkerFailed(Verdict(answer["failed"]), answer["message"])
+            raise WorkerFailed(Verdict(answer["failed"]), printable(answer["message"]))
         return answer["ok"]
 
     def _exchange(self, data: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -146,10 +154,14 @@ class Worker:
         watch = Watch(self._process, limit, self._memory_limit)
         try:
             wire.send(cast("BinaryIO", self._process.stdin), data)
-            return cast("dict[str, Any]", wire.receive(cast("BinaryIO", self._process.stdout)))
+            while True:
+                answer = cast("dict[str, Any]", wire.receive(cast("BinaryIO", self._process.stdout)))
+                # A copy of the worker, made by fork, may have answered an earlier request a second time.
+                if answer.get("id", 0) == data.get("id", 0):
+                    return answer
         except (wire.Closed, OSError) as error:
             raise self._ended(watch, limit) from error
-        except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError) as error:
             self.kill()
             raise WorkerFailed(Verdict.CRASH, "the backend's process wrote into the stream of its answers") from error
         finally:
@@ -175,6 +187,13 @@ class Worker:
     def _read_stderr(self) -> None:
         for line in cast("BinaryIO", self._process.stderr):
             self._stderr.append(line.decode(errors="replace").rstrip())
+
+
+def printable(text: str) -> str:
+    """`text` without what would steer a terminal, and no longer than a person reads."""
+    lines = ["".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in it) for it in text.splitlines()]
+    told = lines[:MESSAGE_LINES]
+    return "\n".join([*told, *([f"({len(lines) - len(told)} more lines)"] if len(lines) > len(told) else [])])
 
 
 def _killed_for_memory(code: int, watch: Watch) -> bool:

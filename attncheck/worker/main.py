@@ -1,7 +1,7 @@
 """The worker process: `python worker/main.py RUNTIME` serves one runtime module of this folder over stdin and stdout.
 
 The first frame from the engine holds the runtime's options; the first frame back is ``{"hello": ...}``. Then, one
-reply a request, in order:
+reply a request, in order, with the request's "id":
 
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
     {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: output of the last run}}
@@ -66,12 +66,16 @@ def _private_streams() -> tuple[BinaryIO, BinaryIO]:
 
 def _serve(runtime: Any, requests: BinaryIO, replies: BinaryIO) -> None:
     service = Service(runtime)
+    worker = os.getpid()
     while True:
         try:
             request = wire.receive(requests)
         except wire.Closed:
             return
-        wire.send(replies, _answer(lambda: service.answer(request)))  # noqa: B023
+        answer = _answer(lambda: service.answer(request))  # noqa: B023
+        if os.getpid() != worker:
+            os._exit(0)  # a copy that the runtime has made of this process must not answer for it
+        wire.send(replies, dict(answer, id=request["id"]))
 
 
 class Service:
@@ -114,10 +118,17 @@ def _answer(work: Callable[[], Any]) -> Dict[str, Any]:
     except Failure as failure:
         return {"failed": failure.verdict, "message": failure.message}
     except MemoryError as error:
-        return {"failed": "out-of-memory", "message": str(error) or "the backend ran out of memory"}
+        return {"failed": "out-of-memory", "message": _said(error) or "the backend ran out of memory"}
     except Exception as error:  # noqa: BLE001  a runtime may raise anything, and it is the case's verdict
         traceback.print_exc()
-        return {"failed": "error", "message": "%s: %s" % (type(error).__name__, error)}
+        return {"failed": "error", "message": "%s: %s" % (type(error).__name__, _said(error))}
+
+
+def _said(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  as above
+        return "(its message cannot be written)"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A worker runtime that fails on request, for the tests of the engine's worker: the payload says how."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -25,7 +26,7 @@ class Faulty:
     def prepare(self, payload):
         return payload
 
-    def run(self, prepared, inputs):
+    def run(self, prepared, inputs):  # noqa: C901  one line a fault
         how = prepared["how"]
         if how == "segfault":
             print("about to fall", file=sys.stderr)
@@ -37,6 +38,12 @@ class Faulty:
             time.sleep(60)
         if how == "signal-35":
             os.kill(os.getpid(), 35)
+        if how == "fork":
+            os.fork()
+        if how == "stray-child":
+            subprocess.Popen(["sleep", "30"], start_new_session=True)
+        if how == "escapes":
+            raise RuntimeError("\x1b[31mred\n" * 100)
         if how == "exit":
             os._exit(7)
         if how == "raise":

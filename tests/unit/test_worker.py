@@ -175,3 +175,32 @@ def test_a_worker_that_hangs_ends_with_a_parent_that_is_killed() -> None:
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the worker outlived its parent"
         time.sleep(0.1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="fork is POSIX")
+def test_a_copy_that_a_runtime_makes_of_its_process_does_not_answer_for_it(worker: Worker) -> None:
+    for _ in range(3):
+        assert run(worker, "fork")["evidence"] == {"provider": "faulty", "kernels": ["fork"]}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sessions are POSIX")
+def test_a_stray_child_that_holds_stderr_does_not_hold_us() -> None:
+    worker = Worker.started(faulty())
+    run(worker, "stray-child")
+    began = time.monotonic()
+    worker.close()
+    assert time.monotonic() - began < 8
+
+
+def test_a_message_cannot_steer_the_terminal(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed) as caught:
+        run(worker, "escapes")
+    assert caught.value.message.startswith("RuntimeError: \\x1b[31mred")
+    assert caught.value.message.endswith("(88 more lines)")
+
+
+def test_stderr_is_that_of_the_case_alone(worker: Worker) -> None:
+    run(worker, "print")
+    with pytest.raises(WorkerFailed):
+        run(worker, "exit")
+    assert "garbage on stdout" not in worker.stderr
