@@ -50,7 +50,7 @@ def hello() -> Hello:
 class Work:
     """A problem with its inputs, and what the outputs must look like."""
 
-    problem: Problem
+    problem: Problem = field(repr=False)
     inputs: Arrays = field(repr=False)
     outputs: tuple[dict[str, Any], ...]
 

@@ -14,7 +14,7 @@ from attncheck.shipped import scenarios_dir, shaders_dir
 
 PACKAGES = (
     *("numpy", "onnx", "onnxruntime", "wgpu"),
-    *("click", "filelock", "packaging", "platformdirs", "psutil", "pydantic", "rich", "ruamel.yaml"),
+    *("click", "filelock", "packaging", "platformdirs", "protobuf", "psutil", "pydantic", "rich", "ruamel.yaml"),
 )
 """What attncheck depends on, the packages that compute first."""
 

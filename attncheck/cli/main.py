@@ -6,6 +6,7 @@ Nothing here or in the modules of the commands may import numpy, onnx, pydantic 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -114,6 +115,12 @@ def invoke(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _swallow_output()
         return ExitCode.INTERRUPTED
+    except OSError as full:
+        if full.errno not in {errno.ENOSPC, errno.EIO, errno.EDQUOT}:
+            return _internal(full)
+        _swallow_output()
+        error(f"the output could not be written: {full.strerror}")
+        return ExitCode.INTERNAL
     except Exception as fault:  # noqa: BLE001 - the last stop: a fault of attncheck itself
         return _internal(fault)
     return code

@@ -13,7 +13,7 @@ from types import FrameType
 
 from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable
-from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.backends.registry import Settings, UnknownBackend, create, kind_of
 from attncheck.backends.tables import Table as BackendTable
 from attncheck.cli.invocation import Invocation
 from attncheck.cli.messages import Stop, error, progress, warning
@@ -33,8 +33,11 @@ from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
 from attncheck.reports.numbers import plural
 from attncheck.reports.table import Detail, Table
-from attncheck.scenario.model import Kernel
+from attncheck.scenario.model import Kernel, Scenario
 from attncheck.vocabulary import ExitCode, Flag
+
+EVERY_BACKEND = "*"
+"""Stands in a scenario's tolerance for every backend."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Chosen:
 def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
     """Run `cases`, print the table as the results come, and give the exit code."""
     chosen = _backends(wanted)
+    _check_tolerances(cases, _placing(wanted))
     # Whatever is wrong with the call is known by now: a journal is not begun for nothing.
     with record(wanted.journal, resume=wanted.resume) as kept:
         code = _run(cases, chosen, wanted, kept)
@@ -157,14 +161,31 @@ def _identity(backend: Backend) -> str:
         return "unavailable"
 
 
-def _backends(wanted: Wanted) -> Chosen:
-    settings = Settings(
+def _check_tolerances(cases: Sequence[engine.Given], settings: Settings) -> None:
+    """Raise Stop where a scenario gives a tolerance to a backend that there is not: it would silently do nothing."""
+    for case in cases:
+        for name in case.tolerance if isinstance(case, Scenario) else ():
+            try:
+                if name != EVERY_BACKEND:
+                    kind_of(name, settings)
+            except UnknownBackend as unknown:
+                assert isinstance(case, Scenario)
+                where = f"{case.source.file}:{case.source.line}"
+                raise Stop(f"{where}: the tolerance of {case.id}: {unknown}", ExitCode.USAGE) from None
+
+
+def _placing(wanted: Wanted) -> Settings:
+    return Settings(
         policy=Policy(wanted.kernel, wanted.threshold),
         forced=wanted.kernel_forced,
         adapters=wanted.adapters,
         shaders=Path(wanted.shaders) if wanted.shaders is not None else None,
         tables=wanted.tables,
     )
+
+
+def _backends(wanted: Wanted) -> Chosen:
+    settings = _placing(wanted)
     if len(set(wanted.backends)) < len(wanted.backends):
         raise Stop(f"a backend is named twice: {', '.join(wanted.backends)}", ExitCode.USAGE)
     try:

@@ -105,6 +105,10 @@ def run(
             for event in _cases(given, ready, reference, options):
                 tally.count(event)
                 yield event
+    except Exception:
+        # A fault of our own in one case: what was judged before is counted and told, then the fault is.
+        yield tally.finished(interrupted=True)
+        raise
     finally:
         for lane in lanes:
             lane.end()

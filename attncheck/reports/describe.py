@@ -21,6 +21,26 @@ def origin(it: Origin) -> str:
     return scenario(it) if isinstance(it, Scenario) else it.about
 
 
+SAID = {
+    *(
+        "op",
+        "dtype",
+        "batch",
+        "q_len",
+        "past_len",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "capacity",
+        "window",
+        "softcap",
+        "scale",
+    ),
+    *("causal", "rotary", "rotary_dim", "data", "seed", "kernel"),
+}
+"""Axes that `scenario` has words for; the others are told as they were written."""
+
+
 def scenario(it: Scenario) -> str:
     """One sentence of the axes that shape a case and its data, defaults left out."""
     heads = f"{it.heads} heads" + (f" over {it.kv_heads}" if it.kv_heads != it.heads else "")
@@ -44,6 +64,7 @@ def scenario(it: Scenario) -> str:
         parts.append("not causal")
     if it.rotary is not None:
         parts.append(f"rotary {it.rotary} over {it.rotary_dim}")
+    parts += [f"{axis} {spelled}" for axis, spelled in it.written if axis not in SAID]
     return ", ".join([*parts, f"data {it.data}", f"seed {it.seed}"])
 
 

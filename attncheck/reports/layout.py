@@ -16,6 +16,8 @@ VERDICT = 9
 """The longest verdict that comes with numbers (``nonfinite``); on a terminal, longer ones reach into the margin's
 column, which is empty for them."""
 NOTE = "  reference refused"
+KERNEL = " online*"
+"""The longest kernel behind a backend's name."""
 SMALLEST_ID = 12
 
 
@@ -62,10 +64,13 @@ class Layout:
         ids = tuple(ids)
         longest = max((max(len(name_of(case)), len(file_of(case)) - len(INDENT)) for case in ids), default=SMALLEST_ID)
         longest = max(longest, SMALLEST_ID)
-        label = max([LABEL, *(len(name) for name in backends)])
+        columns = [len(name) for name in backends]
+        whole = max([LABEL, *(column + len(KERNEL) for column in columns)])
         if width is None:
-            return cls(None, longest, label, notes_in_row=True, names=_shortened(ids, longest))
-        room = width - len(INDENT) - 2 - label - DIFFERENCE - TOLERANCE - MARGIN - 2 - VERDICT
+            return cls(None, longest, whole, notes_in_row=True, names=_shortened(ids, longest))
+        fixed = len(INDENT) + 2 + DIFFERENCE + TOLERANCE + MARGIN + 2 + VERDICT
+        label = whole if longest + whole + fixed <= width else max([LABEL, *columns])
+        room = width - label - fixed
         if longest + len(NOTE) <= room:
             return cls(width, longest, label, notes_in_row=True, names=_shortened(ids, longest))
         name = max(SMALLEST_ID, min(longest, room))

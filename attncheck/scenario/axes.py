@@ -18,9 +18,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """Names of scenarios and tags: no character that a shell, a glob or a case id treats specially."""
 SHIFT = 3
 """How far `positions: shifted` lies behind the implicit positions."""
-BIASES = tuple(
-    "x".join(axes) for rank in (2, 3, 4) for axes in product(*((letter, "1") for letter in "BNST"[-rank:]))
-)
+BIASES = tuple("x".join(axes) for rank in (2, 3, 4) for axes in product(*((letter, "1") for letter in "BNST"[-rank:])))
 """Every shape over the scores [batch, heads, queries, keys] that broadcasts from the right, of rank 2 to 4."""
 KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""

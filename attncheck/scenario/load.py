@@ -60,11 +60,14 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
     seen: set[str] = set()
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if _is_scenario_file(file, path))
-            if not inside:
+            refused: list[OSError] = []
+            walked = [Path(at, name) for at, _, names in os.walk(path, onerror=refused.append) for name in names]
+            inside = sorted(file for file in walked if _is_scenario_file(file, path))
+            mistakes += [_unreadable(Path(error.filename), error) for error in refused]
+            if not inside and not refused:
                 message = "no scenario files in this directory (files that end in .yaml or .yml)"
                 mistakes.append(Diagnostic(Mistake.NO_FILES, str(path), 0, 0, message))
-        elif path.exists() or path.is_symlink():
+        elif os.path.lexists(path):
             inside = [path]
         else:
             inside = []
@@ -99,13 +102,17 @@ def text_of(path: Path) -> str | Diagnostic:
     try:
         data = path.read_bytes()
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        return Diagnostic(Mistake.UNREADABLE, str(path), 0, 0, f"cannot be read: {reason}")
+        return _unreadable(path, error)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return _not_utf8(path, data, error.start)
     return text.replace("\r\n", "\n")
+
+
+def _unreadable(path: Path, error: OSError) -> Diagnostic:
+    reason = error.strerror or type(error).__name__
+    return Diagnostic(Mistake.UNREADABLE, str(path), 0, 0, f"cannot be read: {reason}")
 
 
 def _not_utf8(path: Path, data: bytes, offset: int) -> Diagnostic:

@@ -70,9 +70,7 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
         hint = "use one q_len for all" + ("" if op == "attention" else ", or `past_len: 0`")
         if op == "gqa":
             hint += ", or add `query_seqlens: true`"
-        yield Impossible(
-            Mistake.RAGGED, ("q_len", "past_len"), f"q_len {where}: {why}", hint
-        )
+        yield Impossible(Mistake.RAGGED, ("q_len", "past_len"), f"q_len {where}: {why}", hint)
     if op == "attention" and not case.has("capacity"):
         for axis in ("past_len", "kv_len"):
             if _differ(case.values[axis]):

@@ -24,16 +24,20 @@ class Integer:
         return f"an integer from {self.minimum}{upper}" + (f", or `{self.word}`" if self.word else "")
 
 
+FLOAT32 = (1.1754943508222875e-38, 3.4028234663852886e38)
+"""Smallest normal and largest number of float32."""
+
+
 @dataclass(frozen=True)
 class Positive:
-    """A finite number above 0, or one word in its place."""
+    """A number above 0 that float32 holds as a normal number, as operators' attributes do, or one word in its place."""
 
     word: str | None = None
 
     @property
     def allowed(self) -> str:
         """What may stand here, as messages and docs say it."""
-        return "a number above 0" + (f", or `{self.word}`" if self.word else "")
+        return "a number above 0 within float32's range" + (f", or `{self.word}`" if self.word else "")
 
 
 @dataclass(frozen=True)

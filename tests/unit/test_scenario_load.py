@@ -346,3 +346,14 @@ def test_heavy_libraries_are_imported_only_where_they_are_needed(statement: str,
     listing = f"{statement}\nimport sys; print(' '.join(name.partition('.')[0] for name in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, cwd=ROOT, check=True)
     assert banned & set(ran.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("number", ["1e300", "1e-60"])
+@pytest.mark.parametrize("axis", ["scale", "softcap"])
+def test_a_number_that_float32_does_not_hold_is_a_mistake(tmp_path: Path, axis: str, number: str) -> None:
+    """It would become infinity or 0 as an operator's attribute, and another case would be tested than the one written."""
+    file = tmp_path / "a.yaml"
+    file.write_text(f"scenarios: [{{name: a, heads: 2, head_dim: 8, {axis}: {number}}}]\n")
+    with pytest.raises(ScenarioErrors) as caught:
+        load([file])
+    assert "within float32's range" in caught.value.diagnostics[0].message
