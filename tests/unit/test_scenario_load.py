@@ -351,7 +351,7 @@ def test_heavy_libraries_are_imported_only_where_they_are_needed(statement: str,
 @pytest.mark.parametrize("number", ["1e300", "1e-60"])
 @pytest.mark.parametrize("axis", ["scale", "softcap"])
 def test_a_number_that_float32_does_not_hold_is_a_mistake(tmp_path: Path, axis: str, number: str) -> None:
-    """It would become infinity or 0 as an operator's attribute, and another case would be tested than the one written."""
+    """As an operator's attribute it would become infinity or 0: another case would be tested than the one written."""
     file = tmp_path / "a.yaml"
     file.write_text(f"scenarios: [{{name: a, heads: 2, head_dim: 8, {axis}: {number}}}]\n")
     with pytest.raises(ScenarioErrors) as caught:
