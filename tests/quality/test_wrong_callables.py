@@ -1,0 +1,57 @@
+"""Every wrong kernel, as a user's function in a process of its own, fails a shipped case and is called by its name."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncheck.backends.callable import Callable
+from attncheck.compare.diagnosis import diagnose
+from attncheck.engine import run as engine
+from attncheck.engine.events import CaseFinished
+from attncheck.engine.judge import NUMBERS
+from attncheck.graph import read, write
+from attncheck.oracle import attention
+from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.scenario.load import load
+from attncheck.scenario.model import Scenario
+from attncheck.shipped import scenarios_dir
+from attncheck.tensors.dtypes import narrow
+
+pytestmark = pytest.mark.slow
+WRONG = Path(__file__).parents[1] / "callables" / "wrong.py"
+
+
+@cache
+def shipped() -> tuple[Scenario, ...]:
+    """The shipped scenarios, those with few numbers first."""
+    every = load(sorted(scenarios_dir().glob("*.yaml")))
+    return tuple(sorted(every, key=lambda it: it.batch * it.heads * it.head_dim * max(it.q_len) * max(it.kv_len)))
+
+
+def telling(wrong: Wrong) -> Scenario:
+    """The smallest shipped case in which this wrong kernel is told by its own words."""
+    for scenario in shipped():
+        case = write.build(scenario)
+        problem = read.problem(case.model, case.inputs)
+        if problem.invalid or not wrong.relevant(problem):
+            continue
+        with np.errstate(all="ignore"):
+            values = wrong.outputs(problem, case.inputs)
+        outputs = {name: narrow(it, problem.dtype) for name, it in values.items()}
+        if wrong.words in diagnose(problem, case.inputs, attention.answer(problem, case.inputs), outputs, "native"):
+            return scenario
+    pytest.fail(f"no shipped case tells {wrong.name}")
+
+
+@pytest.mark.parametrize("wrong", CATALOGUE, ids=lambda wrong: wrong.name)
+def test_a_wrong_kernel_is_told_by_its_name(wrong: Wrong) -> None:
+    backend = Callable(WRONG, wrong.name.replace("-", "_"))
+    found = engine.run([telling(wrong)], [backend], None, engine.Options(time_limit=60.0))
+    (result,) = [result for event in found if isinstance(event, CaseFinished) for result in event.results]
+    assert result.verdict in NUMBERS
+    assert wrong.words in result.diagnosis
