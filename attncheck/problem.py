@@ -148,6 +148,11 @@ class Problem:
         return self.heads // self.kv_heads
 
     @property
+    def averages_empty_rows(self) -> bool:
+        """Whether a row without a visible key gives the mean of V; beside a sink it gives 0 by arithmetic."""
+        return self.empty_row == "mean" and self.sink is None and not self.smooth
+
+    @property
     def kv_len(self) -> tuple[int, ...]:
         """Keys a batch entry holds after the new ones are appended."""
         return tuple(past + new for past, new in zip(self.past_len, self.new_len, strict=True))

@@ -10,8 +10,10 @@ import numpy as np
 
 from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
+from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.difference import Difference
-from attncheck.engine import expectations, remarks
+from attncheck.compare.sharpness import sharpness as sharpness_of
+from attncheck.engine import expectations
 from attncheck.engine.events import Result
 from attncheck.engine.lane import Attempt
 from attncheck.engine.status import of_verdict
@@ -73,17 +75,24 @@ def unsupported(case: str, backend: str, why: str, reference: bool) -> Result:
 
 
 def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence[Outcome]) -> Result:
-    """With a diagnosis of wrong numbers."""
+    """With a diagnosis of wrong numbers: what the outputs of the first kernel out of tolerance look like."""
     if judged.verdict not in NUMBERS:
         return judged
-    given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
-    return replace(judged, diagnosis=remarks.diagnosis(*given, outcomes, judged.differences))
+    failed = {each.subject for each in judged.differences if each.against == "oracle" and not each.passed}
+    wrong = next((outcome.outputs for outcome in outcomes if outcome.kernel in failed), None)
+    if wrong is None:
+        return judged
+    override = asked.override(backend.name)
+    said = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, backend.compute, override)
+    return replace(judged, diagnosis=said)
 
 
 def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:
     """With what right numbers prove: the flag `vacuous` for nothing, and if `every`, what would have been noticed."""
-    given = (asked.case, asked.problem, asked.answers, backend.compute, asked.override(backend.name))
-    found = remarks.sharp(*given, every=every)
+    override = asked.override(backend.name)
+    found = sharpness_of(
+        asked.problem, asked.case.inputs, asked.answers, backend.compute, override, first_only=not every
+    )
     flags = (*judged.flags, *((Flag.VACUOUS,) if found.vacuous else ()))
     return replace(judged, flags=flags, sharpness=found if every else None)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attncheck.kernels.bias import Bias, Sinks
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize, own
 from attncheck.kernels.plan import Buffer
-from attncheck.kernels.visible import held_rows, mean_of_all, visible_rows
+from attncheck.kernels.visible import held_rows, visible_rows
 from attncheck.problem import Scores
 
 OUTPUT_DIMS = 8
@@ -117,6 +117,6 @@ def _soften(draft: Draft, given: Operands, scores: str, span: int, block: tuple[
     problem = draft.problem
     first_row, rows = block
     params = {"span": span, "heads": problem.heads, "rows": problem.rows, "first_row": first_row, "block": rows}
-    meaning = given.sinks.params | {"mean": int(mean_of_all(problem))}
+    meaning = given.sinks.params | {"mean": int(problem.averages_empty_rows)}
     bindings = (given.visible, scores, given.sinks.buffer)
     draft.dispatch("naive_softmax", {}, params | meaning, bindings, rows)

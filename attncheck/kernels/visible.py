@@ -19,7 +19,7 @@ def visible_rows(problem: Problem) -> NDArray[np.int32]:
     empty = rows[..., 0] >= rows[..., 1]
     rows[empty] = 0
     rows[..., 2:] = rows[..., :2]
-    if mean_of_all(problem):
+    if problem.averages_empty_rows:
         everything = np.array([(0, kv_len) for kv_len in problem.kv_len], np.int32)[:, None]
         wide = empty[..., None] if not problem.masks else np.True_
         rows[..., 2:] = np.where(wide, everything, rows[..., 2:])
@@ -33,11 +33,6 @@ def held_rows(problem: Problem) -> NDArray[np.int32]:
     rows[..., 1::2] = np.array(problem.kv_len, np.int32)[:, None, None]
     rows[_beyond(problem)] = 0
     return rows
-
-
-def mean_of_all(problem: Problem) -> bool:
-    """Whether a row without a visible key gives the mean of V; with a sink it gives 0 by arithmetic."""
-    return problem.empty_row == "mean" and not problem.smooth and problem.sink is None
 
 
 def _beyond(problem: Problem) -> NDArray[np.bool_]:

@@ -231,16 +231,11 @@ def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:
             yield slice(member, member + 1), slice(first, first + step)
 
 
-def _mean_of_all(problem: Problem, operands: _Operands) -> bool:
-    """Whether a row without a visible key gives the mean of V; with a sink it gives 0 by arithmetic."""
-    return problem.empty_row == "mean" and not operands.sinks.shape[-1]
-
-
 def _reach(problem: Problem, operands: _Operands, members: slice, rows: slice) -> tuple[int, int]:
     """The slots [low, high) that the rows of a block may weigh."""
     interval = operands.visible[members, rows]
     sees = interval[..., 0] < interval[..., 1]
-    if _mean_of_all(problem, operands) and (problem.masks or not sees.all()):
+    if problem.averages_empty_rows and (problem.masks or not sees.all()):
         return 0, max(problem.kv_len[members])
     low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
     return low, int(np.max(interval[..., 1], where=sees, initial=0))
@@ -258,7 +253,7 @@ def _block(problem: Problem, operands: _Operands, members: slice, rows: slice, l
     raw = stages.raw(problem, q, k)
     capped = stages.capped(problem, raw)
     biased = stages.biased(capped, masks)
-    if not _mean_of_all(problem, operands):
+    if not problem.averages_empty_rows:
         return _Block(raw, capped, biased, shown, shown, weigh(biased, shown, operands.sinks))
     empty = ~shown.any(axis=-1, keepdims=True)
     holds = (slot < np.asarray(problem.kv_len)[members, None])[:, None, None, None]

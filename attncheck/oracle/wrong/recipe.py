@@ -223,7 +223,7 @@ def _tile(recipe: Recipe, score: Float, sinks: Float, members: slice, rows: slic
         masks = cover(overlays(problem, recipe.inputs), members, rows, low, low + len(slots))
         score, shown = score + _by_head(recipe, masks.adds), shown & _by_head(recipe, masks.shows)
     hidden = np.where(shown & (score > -dtype(problem.dtype).largest / 2.0), score, -np.inf)
-    if _mean_of_all(problem):
+    if problem.averages_empty_rows:
         empty = ~shown.any(axis=-1, keepdims=True)
         holds = (slots < np.asarray(problem.kv_len)[members, None])[:, None, None, None]
         score, shown = np.where(empty, 0.0, score), shown | (empty & holds)
@@ -248,10 +248,6 @@ def _sinks(recipe: Recipe) -> Float:
     return np.array(found).reshape(len(found), problem.heads).T
 
 
-def _mean_of_all(problem: Problem) -> bool:
-    return problem.empty_row == "mean" and problem.sink is None and not problem.smooth
-
-
 def _visible(problem: Problem, members: slice, rows: slice) -> NDArray[np.int32]:
     stated = np.arange(problem.rows)[rows] < np.asarray(problem.q_len)[members, None]
     return np.where(stated[..., None], problem.visible[members, rows], 0).astype(np.int32)
@@ -263,7 +259,7 @@ def _reach(problem: Problem, members: slice, rows: slice) -> tuple[int, int]:
     sees = interval[..., 0] < interval[..., 1]
     low = int(np.min(interval[..., 0], where=sees, initial=problem.capacity))
     high = int(np.max(interval[..., 1], where=sees, initial=0))
-    if problem.scores is not None or (_mean_of_all(problem) and (problem.masks or not sees.all())):
+    if problem.scores is not None or (problem.averages_empty_rows and (problem.masks or not sees.all())):
         return 0, max(high, *problem.kv_len[members])
     return low, high
 
