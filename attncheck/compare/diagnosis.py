@@ -17,7 +17,7 @@ from attncheck.compare import judge, pattern
 from attncheck.compare.judge import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.wrong import blocks
+from attncheck.oracle.wrong import blocks, scores
 from attncheck.oracle.wrong.catalogue import relevant
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe, Workshop
@@ -68,11 +68,28 @@ class _Scene:
 
 
 @dataclass(frozen=True)
+class Diagnosis:
+    """What wrong numbers look like.
+
+    words   for a person; "" for numbers that look like nothing known
+    wrong   names in the catalogue of the wrong kernels that explain every output, each by itself
+    """
+
+    words: str = ""
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Fit:
-    """A wrong kernel, or two at once, that gives these numbers, and the largest difference."""
+    """A wrong kernel, its name, or two at once, without one, that give these numbers; the largest difference."""
 
     words: str
+    name: str
     error: float
+
+
+_Fault = tuple[str, str, Recipe]
+"""Words, the name of a single wrong kernel or "", and how to compute it."""
 
 
 def diagnose(
@@ -82,8 +99,8 @@ def diagnose(
     outputs: Arrays,
     compute: Compute,
     override: Tolerance | None = None,
-) -> str:
-    """What these wrong `outputs` look like, in words; "" when they are within tolerance, or like nothing known.
+) -> Diagnosis:
+    """What these wrong `outputs` look like; no words when they are within tolerance, or like nothing known.
 
     "equals the result with softcap ignored, within 2.4e-7", when a wrong kernel of the catalogue (or two at once) gives
     the same in every output, NaN in the same places; else the same for each output by itself; else where the outputs
@@ -92,9 +109,11 @@ def diagnose(
     scene = _scene(problem, inputs, answers, outputs, compute, override)
     wrong = [each for each in scene.outputs if each.places.wrong.any()]
     if not wrong:
-        return ""
+        return Diagnosis()
     whole, single = _fits(scene)
-    return _equals(whole) if whole else _one_by_one(scene, wrong, single)
+    if whole:
+        return Diagnosis(_equals(whole), tuple(fit.name for fit in whole if fit.name))
+    return Diagnosis(_one_by_one(scene, wrong, single))
 
 
 def _one_by_one(scene: _Scene, wrong: Sequence[_Output], single: Mapping[str, Sequence[_Fit]]) -> str:
@@ -181,14 +200,14 @@ def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], .
 def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
     """The wrong kernels that explain all outputs, and by name those that explain one wrong output alone.
 
-    Those of the catalogue, else with other blocks of keys, else two at once.
+    Those of the catalogue, else what only numbers can tell and other blocks of keys, else two at once.
     """
     right = scene.workshop.right
     known = relevant(right.problem)
     single: dict[str, tuple[_Fit, ...]] = {}
     for recipes in (
-        ((wrong.words, wrong.change(right)) for wrong in known),
-        ((wrong.words, wrong.change(right)) for wrong in _other_blocks(scene)),
+        ((wrong.words, wrong.name, wrong.change(right)) for wrong in known),
+        ((wrong.words, wrong.name, wrong.change(right)) for wrong in _hypotheses(scene)),
         _pairs(scene, known),
     ):
         whole, found = _fitting(scene, recipes)
@@ -200,11 +219,12 @@ def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]
     return (), single
 
 
-def _other_blocks(scene: _Scene) -> Iterator[Wrong]:
-    return (wrong for wrong in blocks.HYPOTHESES if wrong.relevant(scene.workshop.right.problem))
+def _hypotheses(scene: _Scene) -> Iterator[Wrong]:
+    further = (*scores.HYPOTHESES, *blocks.HYPOTHESES)
+    return (wrong for wrong in further if wrong.relevant(scene.workshop.right.problem))
 
 
-def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[tuple[str, Recipe]]:
+def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[_Fault]:
     """Two faults at once, as a feature that a kernel ignores in a path that gets its blocks wrong."""
     problem = scene.workshop.right.problem
     if problem.batch * problem.heads * problem.rows * problem.capacity > PAIRS_UP_TO:
@@ -215,7 +235,7 @@ def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[tuple[str, Recipe]
             continue
         twice = second.change(once)
         if _both_stand(scene.workshop.right, once, twice):
-            yield f"{first.words}, and {second.words}", twice
+            yield f"{first.words}, and {second.words}", "", twice
 
 
 def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:
@@ -227,12 +247,12 @@ def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:
 
 
 def _fitting(
-    scene: _Scene, recipes: Iterable[tuple[str, Recipe]]
+    scene: _Scene, recipes: Iterable[_Fault]
 ) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
     """Those recipes that explain every output, and by name those that explain one wrong output."""
     whole: list[_Fit] = []
     single: dict[str, list[_Fit]] = {each.name: [] for each in scene.outputs if each.places.wrong.any()}
-    for words, recipe in recipes:
+    for words, kernel, recipe in recipes:
         probe = scene.workshop.compute(replace(recipe, parts=scene.parts))
         if all(_distance(each, probe, scene, probed=True) is None for each in scene.outputs if each.name in single):
             continue
@@ -241,9 +261,9 @@ def _fitting(
         for name, fits in single.items():
             error = errors[name]
             if error is not None:
-                fits.append(_Fit(words, error))
+                fits.append(_Fit(words, kernel, error))
         if None not in errors.values():
-            whole.append(_Fit(words, max(error for error in errors.values() if error is not None)))
+            whole.append(_Fit(words, kernel, max(error for error in errors.values() if error is not None)))
     return _closest(whole), {name: _closest(fits) for name, fits in single.items() if fits}
 
 

@@ -3,7 +3,8 @@
 candidate ~ oracle   reference ~ oracle   candidate ~ reference   said
 yes                  no                                           the reference's row fails, "reference suspect"
 no                   yes                                          candidate wrong
-no                   no                   yes                     disputed: both against our reading of the text
+no                   no                   yes                     a convention that both follow, or disputed: both
+                                                                  against our reading of the text
 no                   no                   no                      both differ
 either               refused                                      judged by the oracle alone
 """
@@ -55,6 +56,8 @@ def _candidate(asked: Asked, judged: Judged, reference: Judged) -> Result:
     agree, apart = _apart(asked, judged, reference)
     if reference.result.verdict is Verdict.PASS:
         return _said(result, f"{result.backend} is wrong: {name} agrees with the oracle", reference.result, apart)
+    if agree and result.convention is not None:
+        return _said(result, f"{name} follows the same convention", reference.result, apart)
     if agree:
         disputed = replace(result, flags=(*result.flags, Flag.DISPUTED))
         said = f"disputed: {name} agrees with {result.backend}, against the oracle's reading of the text"
@@ -73,7 +76,7 @@ def _reference(asked: Asked, reference: Judged, candidates: Sequence[Judged], fo
         said = f"reference suspect: {right.result.backend} agrees with the oracle"
         apart = _apart(asked, right, reference)[1]
         return replace(result, attribution=Attribution(said, _largest(right.result), _largest(result), apart))
-    if any(Flag.DISPUTED in it.flags for it in found):
+    if Flag.DISPUTED not in result.flags and any(Flag.DISPUTED in it.flags for it in found):
         return replace(result, flags=(*result.flags, Flag.DISPUTED))
     return result
 

@@ -9,6 +9,7 @@ from attncheck.backends.base import Hello
 from attncheck.compare.difference import Difference
 from attncheck.compare.sharpness import Sharpness
 from attncheck.graph.case import Origin
+from attncheck.oracle.conventions import Convention
 from attncheck.vocabulary import Flag, Status, Verdict
 
 
@@ -48,6 +49,7 @@ class Result:
     worst        the difference with the largest margin, None when nothing could be compared
     message      for verdicts without numbers: what happened, in a sentence
     diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
+    convention   where that wrong kernel only reads the operator's text in another way than the oracle: which
     sharpness    for right numbers, where it was asked for: which wrong kernels the tolerance would have rejected
     attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
     reference    whether this backend is the reference
@@ -66,6 +68,7 @@ class Result:
     worst: Difference | None = None
     message: str = ""
     diagnosis: str = ""
+    convention: Convention | None = None
     sharpness: Sharpness | None = None
     attribution: Attribution | None = None
     stderr: str = ""

@@ -19,6 +19,7 @@ from attncheck.engine.lane import Attempt
 from attncheck.engine.status import of_verdict
 from attncheck.graph.case import Case
 from attncheck.oracle.answer import Answer
+from attncheck.oracle.conventions import followed
 from attncheck.problem import Problem
 from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -83,8 +84,10 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
     if wrong is None:
         return judged
     override = asked.override(backend.name)
-    said = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, backend.compute, override)
-    return replace(judged, diagnosis=said)
+    found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, backend.compute, override)
+    convention = followed(asked.problem, found.wrong)
+    flags = (*judged.flags, Flag.DISPUTED) if convention is not None and not convention.settled else judged.flags
+    return replace(judged, diagnosis=found.words, convention=convention, flags=flags)
 
 
 def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:

@@ -8,6 +8,7 @@ from attncheck.compare.difference import Difference, Place
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import Attribution, Result
 from attncheck.graph.case import Origin
+from attncheck.oracle.conventions import Convention
 from attncheck.reports.numbers import element, number, plural
 from attncheck.scenario.model import Scenario
 
@@ -105,6 +106,12 @@ def attribution(found: Attribution, *, numbers: bool) -> list[str]:
     }
     told = [f"{pair} {number(value)}" for pair, value in pairs.items() if value is not None]
     return [found.said, *(["largest differences: " + ", ".join(told)] if numbers and told else [])]
+
+
+def convention(followed: Convention) -> list[str]:
+    """Which other reading of the operator's text this is, and what the text says, if anything."""
+    why = f"for the operator's text has it: {followed.text}" if followed.settled else "but no text of it settles that"
+    return [f"another convention: it {followed.reading}", f"the oracle: {followed.oracle}, {why}"]
 
 
 def others(differences: Sequence[Difference], told: Difference | None) -> list[str]:

@@ -154,6 +154,8 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
         texts.append(describe.sharpness(result.sharpness))
     if result.diagnosis:
         texts.append(result.diagnosis)
+    if result.convention is not None:
+        texts += describe.convention(result.convention)
     if result.attribution is not None:
         texts += describe.attribution(result.attribution, numbers=verbose)
     return texts + [f"{flag}: {flag.meaning}" for flag in result.flags if flag not in TOLD_ELSEWHERE]

@@ -43,7 +43,8 @@ def telling(wrong: Wrong) -> Scenario:
         with np.errstate(all="ignore"):
             values = wrong.outputs(problem, case.inputs)
         outputs = {name: narrow(it, problem.dtype) for name, it in values.items()}
-        if wrong.words in diagnose(problem, case.inputs, attention.answer(problem, case.inputs), outputs, "native"):
+        answers = attention.answer(problem, case.inputs)
+        if wrong.words in diagnose(problem, case.inputs, answers, outputs, "native").words:
             return scenario
     pytest.fail(f"no shipped case tells {wrong.name}")
 

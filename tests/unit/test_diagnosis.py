@@ -47,7 +47,7 @@ def said_of(it: Scenario, wrong: Wrong) -> str:
     problem, inputs, answers = scene(it)
     given = wrong.outputs(problem, inputs)
     outputs = {each.output: rounded(given[each.output], each, problem.dtype) for each in answers}
-    return diagnose(problem, inputs, answers, outputs, "f32")
+    return diagnose(problem, inputs, answers, outputs, "f32").words
 
 
 def first_case(wrong: Wrong) -> Scenario:
@@ -59,7 +59,7 @@ def first_case(wrong: Wrong) -> Scenario:
 def test_the_numbers_of_a_wrong_kernel_of_masks_and_sinks_are_named(wrong: Wrong) -> None:
     problem, inputs = masked()
     answers = attention.answer(problem, inputs)
-    said = diagnose(problem, inputs, answers, wrong.outputs(problem, inputs), "f32")
+    said = diagnose(problem, inputs, answers, wrong.outputs(problem, inputs), "f32").words
     assert said.startswith("equals the result with ")
     assert wrong.words in said
 
@@ -76,7 +76,7 @@ def test_the_sentence_gives_the_largest_difference_in_two_digits() -> None:
     given = BY_NAME["softcap-ignored"].outputs(problem, inputs)
     given[problem.output.name] = given[problem.output.name].copy()
     given[problem.output.name][0, 0, 3] += 2.4e-7
-    said = diagnose(problem, inputs, answers, given, "f32")
+    said = diagnose(problem, inputs, answers, given, "f32").words
     assert said == "equals the result with softcap ignored, within 2.4e-7"
 
 
@@ -86,7 +86,7 @@ def test_a_copy_that_is_wrong_in_the_same_way_is_equal_exactly() -> None:
     assert problem.present_key is not None
     assert problem.present_value is not None
     outputs[problem.present_key.name] = outputs[problem.present_value.name]
-    assert diagnose(problem, inputs, answers, outputs, "f32").startswith(
+    assert diagnose(problem, inputs, answers, outputs, "f32").words.startswith(
         "equals the result with present_value written for present_key, within"
     )
 
@@ -122,13 +122,13 @@ def test_two_faults_at_once_are_both_named() -> None:
     problem, inputs, answers = scene(scenario(q_len=(16,), softcap=2.0))
     once = BY_NAME["softcap-ignored"].change(Recipe(problem, inputs))
     given = compute(BY_NAME["blocks-of-4-scored-as-8-kept"].change(once))
-    said = diagnose(problem, inputs, answers, given, "f32")
+    said = diagnose(problem, inputs, answers, given, "f32").words
     assert "softcap ignored, and blocks of 4 keys scored as blocks of 8" in said
 
 
 def test_right_numbers_have_no_diagnosis() -> None:
     problem, inputs, answers = scene(scenario())
-    assert diagnose(problem, inputs, answers, right(problem, answers), "f32") == ""
+    assert diagnose(problem, inputs, answers, right(problem, answers), "f32").words == ""
 
 
 def test_rounding_beyond_a_tolerance_is_no_wrong_kernel() -> None:
@@ -137,16 +137,16 @@ def test_rounding_beyond_a_tolerance_is_no_wrong_kernel() -> None:
     outputs = right(problem, answers)
     noise = np.random.default_rng(3).uniform(-1e-3, 1e-3, outputs[problem.output.name].shape)
     outputs[problem.output.name] = outputs[problem.output.name] + noise.astype(np.float32)
-    assert diagnose(problem, inputs, answers, outputs, "f32") == ""
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == ""
 
 
 def test_a_tolerance_of_the_scenario_decides_what_is_wrong() -> None:
     problem, inputs, answers = scene(scenario())
     outputs = right(problem, answers)
-    assert diagnose(problem, inputs, answers, outputs, "f32", Tolerance(1e-12)) == ""
+    assert diagnose(problem, inputs, answers, outputs, "f32", Tolerance(1e-12)).words == ""
     heads_of(outputs, problem)[:, :, 3] += 0.25
-    assert diagnose(problem, inputs, answers, outputs, "f32", Tolerance(0.5)) == ""
-    assert diagnose(problem, inputs, answers, outputs, "f32") == "output wrong in head 3"
+    assert diagnose(problem, inputs, answers, outputs, "f32", Tolerance(0.5)).words == ""
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == "output wrong in head 3"
 
 
 def heads_of(outputs: Outputs, problem: Problem) -> NDArray[Any]:
@@ -201,7 +201,7 @@ def test_where_numbers_are_wrong_is_named(
     problem, inputs, answers = scene(scenario(q_len=(18, 18, 18)))
     outputs = right(problem, answers)
     spoil(place, how)(outputs, problem)
-    assert diagnose(problem, inputs, answers, outputs, "f32") == words
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == words
 
 
 def test_nan_is_told_apart_from_what_is_merely_wrong() -> None:
@@ -209,7 +209,7 @@ def test_nan_is_told_apart_from_what_is_merely_wrong() -> None:
     outputs = right(problem, answers)
     spoil((0, slice(8, None)), nan)(outputs, problem)
     spoil((2, ALL, 1), off)(outputs, problem)
-    assert diagnose(problem, inputs, answers, outputs, "f32") == (
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == (
         "output NaN (stale poison, or arithmetic that has no result) in query rows from 8 on (the edge of a tile of 8) "
         "of batch entry 0, wrong in head 1 of batch entry 2"
     )
@@ -219,7 +219,7 @@ def test_errors_all_over_the_output_that_nothing_explains_are_left_without_a_wor
     problem, inputs, answers = scene(scenario(q_len=(18,)))
     outputs = right(problem, answers)
     spoil((), off)(outputs, problem)
-    assert diagnose(problem, inputs, answers, outputs, "f32") == ""
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == ""
 
 
 def test_presents_that_alone_are_wrong_are_said_to_be() -> None:
@@ -228,7 +228,7 @@ def test_presents_that_alone_are_wrong_are_said_to_be() -> None:
     for each in answers[1:]:
         outputs[each.output] = outputs[each.output].copy()
         outputs[each.output][:, :, 8:] += 0.5
-    assert diagnose(problem, inputs, answers, outputs, "f32") == (
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == (
         "present_key and present_value wrong in slots from 8 on (the edge of a tile of 8), the new rows; "
         "the output itself is right"
     )
@@ -240,7 +240,7 @@ def test_a_present_that_was_never_written_holds_nothing_of_the_inputs() -> None:
     assert problem.present_value is not None
     garbage = np.random.default_rng(5).normal(size=outputs[problem.present_value.name].shape)
     outputs[problem.present_value.name] = garbage.astype(np.float32)
-    assert diagnose(problem, inputs, answers, outputs, "f32") == (
+    assert diagnose(problem, inputs, answers, outputs, "f32").words == (
         "present_value unlike anything that was put in (never written?); the output itself is right"
     )
 
@@ -250,7 +250,7 @@ def test_each_output_may_equal_a_wrong_kernel_of_its_own() -> None:
     outputs = right(problem, answers)
     for name, wrong in ((problem.output.name, "softcap-ignored"), ("present_key", "rotary-from-padding")):
         outputs[name] = narrow(np.nan_to_num(BY_NAME[wrong].outputs(problem, inputs)[name]), "float32")
-    said = diagnose(problem, inputs, answers, outputs, "f32")
+    said = diagnose(problem, inputs, answers, outputs, "f32").words
     assert said.startswith("output equals the result with softcap ignored, within ")
     assert "; present_key equals the result with rotary positions that begin at kv_len minus the padded rows" in said
 
@@ -263,7 +263,7 @@ def test_an_output_of_a_wrong_kernel_beside_a_present_that_is_wrong_otherwise() 
     )
     assert problem.present_key is not None
     outputs[problem.present_key.name][0, 1, 4, 2] += 1
-    said = diagnose(problem, inputs, answers, outputs, "f32")
+    said = diagnose(problem, inputs, answers, outputs, "f32").words
     assert said.startswith("output equals the result with softcap ignored, within ")
     assert said.endswith("; present_key wrong in a single element")
 
@@ -281,7 +281,7 @@ def test_a_native_float16_result_has_the_room_of_its_arithmetic() -> None:
     outputs = {each.output: narrow(given[each.output] * (1 + 2.0**-11), "float16") for each in answers[:1]}
     for each in answers[1:]:
         outputs[each.output] = narrow(given[each.output], "float16")
-    said = diagnose(problem, inputs, answers, outputs, "native")
+    said = diagnose(problem, inputs, answers, outputs, "native").words
     assert "the causal mask ignored" in said
 
 
@@ -294,4 +294,4 @@ def test_a_problem_whose_intervals_have_no_convention_is_diagnosed_all_the_same(
     answers = attention.answer(other, inputs)
     outputs = right(other, answers)
     heads_of(outputs, other)[:, :, 2] = 0.0
-    assert diagnose(other, inputs, answers, outputs, "f32") == "output zero in head 2"
+    assert diagnose(other, inputs, answers, outputs, "f32").words == "output zero in head 2"

@@ -284,6 +284,13 @@ def test_a_rotary_without_caches_and_positions_behind_them_are_forbidden() -> No
     assert short.invalid == "position 3 lies behind the 3 rows of cos_cache"
 
 
+def test_a_length_beyond_the_past_buffer_is_forbidden() -> None:
+    case = write.build(scenario(q_len=(1,), past_len=(5,), capacity=8))
+    longer = {"seqlens_k": np.array([12], np.int32), "total_sequence_length": np.array([13], np.int32)}
+    problem = read.problem(case.model, {**case.inputs, **longer})
+    assert problem.invalid == "seqlens_k speaks of 12 past tokens, and past_key has 8 rows"
+
+
 def test_a_sink_and_smooth_softmax_and_score_outputs_are_read() -> None:
     problem = problem_of(scenario(sink=True, scores="weights"))
     assert (problem.sink, problem.smooth) == ("head_sink", False)

@@ -46,6 +46,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "ragged-rotary": {"q_len": (1, 7, 4), "rotary": "half"},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
+    "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "keys": (9,)},
+    "fewer-keys": {"op": "attention", "opset": 24, "q_len": (5,), "keys": (3,), "capacity": 8},
 }
 """Cases that between them make every wrong kernel relevant."""
 

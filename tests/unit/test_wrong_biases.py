@@ -109,6 +109,6 @@ SHOWING = {
 def test_their_numbers_are_named(wrong: Wrong) -> None:
     given = SHOWING[wrong.name]
     answers = answer(given.problem, given.inputs)
-    said = diagnose(given.problem, given.inputs, answers, wrong.outputs(given.problem, given.inputs), "f32")
+    said = diagnose(given.problem, given.inputs, answers, wrong.outputs(given.problem, given.inputs), "f32").words
     assert said.startswith("equals the result with ")
     assert wrong.words in said

@@ -175,4 +175,8 @@ def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None) -> str:
         return "local_window_size must be -1 when causal is 0"
     if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():
         return "query_seqlens must lie between 0 and min(sequence_length, seqlens_k + 1)"
+    past = node.array(3)
+    held = 0 if past is None else past.shape[2]
+    if (lengths.past > held).any():
+        return f"seqlens_k speaks of {lengths.past.max()} past tokens, and past_key has {held} rows"
     return ""

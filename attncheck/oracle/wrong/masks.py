@@ -63,6 +63,15 @@ def _bottom_right(problem: Problem, how: Mask) -> Intervals | None:
     return mask.visible(problem, how, own) if how.causal else None
 
 
+def _last_key_aligned(problem: Problem, how: Mask) -> Intervals | None:
+    """The last query sees the last key, as after a past, where there is none."""
+    if not how.causal or any(problem.past_len):
+        return None
+    kv_len = np.asarray(problem.kv_len, np.int64)
+    own = (kv_len - np.asarray(problem.q_len))[:, None] + np.arange(problem.rows)
+    return mask.visible(problem, replace(how, end=kv_len), own)
+
+
 def _shifted(by: int) -> Other:
     def other(problem: Problem, how: Mask) -> Intervals | None:
         return mask.visible(problem, how, mask.own_slots(problem) + by) if how.causal else None
@@ -119,6 +128,7 @@ MASKS = (
     _seeing("causal-forced", "a causal mask where none is asked for", _triangle),
     _seeing("causal-top-left", "the causal mask at the top left (past_len forgotten)", _top_left),
     _seeing("causal-bottom-right", "the causal mask aligned to the last row of the padded query", _bottom_right),
+    _seeing("causal-last-key", "the causal mask at the last key (as after a past)", _last_key_aligned),
     _seeing("causal-one-ahead", "the causal mask off by one: each query also sees the next key", _shifted(1)),
     _seeing("causal-one-behind", "the causal mask off by one: no query sees its own key", _shifted(-1)),
     _seeing("window-ignored", "the window ignored", _window(None)),

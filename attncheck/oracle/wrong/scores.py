@@ -114,6 +114,25 @@ def _running(name: str, words: str, sums: bool, totals: bool) -> tuple[Wrong, ..
     return each, blocks
 
 
+def _leaves_a_row_empty(problem: Problem) -> bool:
+    """Whether intervals alone leave a query without a key, and its entry has keys whose mean is not zero."""
+    empty = problem.visible[..., 0] >= problem.visible[..., 1]
+    holds = np.asarray(problem.kv_len)[:, None] > 0
+    return problem.empty_row == "zero" and not _sinks(problem) and bool((mask.stated(problem) & empty & holds).any())
+
+
+def _sinks(problem: Problem) -> bool:
+    return problem.sink is not None or problem.smooth
+
+
+def _mean_if_empty(recipe: Recipe) -> Recipe:
+    return replace(recipe, problem=replace(recipe.problem, empty_row="mean"))
+
+
+_EMPTY_ROW_MEAN = Wrong(
+    "empty-row-mean", "the mean of V for a query without a key", _leaves_a_row_empty, _mean_if_empty
+)
+
 SCORES = (
     _scaled("uniform-weights", "uniform weights (the scores ignored)", lambda _: 0.0),
     _scaled("scale-missing", "the scale missing", lambda _: 1.0),
@@ -139,4 +158,10 @@ SCORES = (
     *_running("maximum-not-rescaled", "the running maximum not rescaled", sums=True, totals=True),
     *_running("sums-not-rescaled", "the running sums of V not rescaled", sums=True, totals=False),
     *_running("total-not-rescaled", "the running denominator not rescaled", sums=False, totals=True),
+    _EMPTY_ROW_MEAN,
 )
+
+HYPOTHESES = (
+    replace(_EMPTY_ROW_MEAN, relevant=lambda problem: bool(problem.masks) and not _leaves_a_row_empty(problem)),
+)
+"""What diagnosis tries besides the catalogue: the numbers in a mask may leave a query without a key."""

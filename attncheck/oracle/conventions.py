@@ -1,0 +1,107 @@
+"""Conventions: the questions on which published implementations differ, and who follows another reading than ours.
+
+The oracle takes one reading from operator, version and text. A kernel that takes another one is not careless: its
+numbers equal those of a wrong kernel of the catalogue that stands among the readings below, and the report says which.
+Where an operator's text settles the question, its words are quoted; where no text does, the case is disputed. Texts:
+onnx 1.23 (`onnx.defs`) for ai.onnx, ONNX Runtime 1.32 (docs/ContribOperators.md) for com.microsoft; docs/semantics.md
+has every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from attncheck.problem import Problem
+
+ATTENTION = "ai.onnx.Attention"
+GQA = "com.microsoft.GroupQueryAttention"
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A reading other than the oracle's, as one operator meets it.
+
+    reading   what is done instead, a sentence without a subject
+    oracle    what the oracle takes
+    text      the words that settle it for the operator; "" where nobody's text does
+    """
+
+    reading: str
+    oracle: str
+    text: str
+
+    @property
+    def settled(self) -> bool:
+        """Whether the operator's text decides the question."""
+        return bool(self.text)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The readings of one question by the wrong kernels that take them, and the texts that settle it, by operator.
+
+    arises   whether it is this question that such a kernel answers otherwise
+    """
+
+    oracle: str
+    readings: Mapping[str, str]
+    texts: Mapping[str, str]
+    arises: Callable[[Problem], bool] = lambda _: True
+
+
+_QUESTIONS = (
+    _Question(
+        "the causal triangle is shifted by the past, and begins at the first key without one",
+        {
+            "causal-top-left": "aligns the causal triangle with the first key, whatever the past",
+            "causal-last-key": "aligns the causal triangle with the last key, also where there is no past",
+        },
+        {ATTENTION: "`offset = past_sequence_length`, `offset = 0` when there is none, and with nonpad_kv_seqlen "
+         "`nonpad_kv_seqlen - q_sequence_length`",
+         GQA: "\"query row `s` is at absolute position `P + s`: causal attention [...] use that position\""},
+    ),
+    _Question(
+        "a query without a key gives zeros",
+        {"empty-row-mean": "gives the mean of V for a query without a key"},
+        {ATTENTION: "\"a zero output row, not NaN\""},
+    ),
+    _Question(
+        "a window counts the query's own key",
+        {
+            "window-one-long": "counts a window without the query's own key",
+            "window-one-short": "counts a window with one key behind the query's own",
+        },
+        {ATTENTION: "`left_window_size` counts the keys before the query's own: 0 leaves it its own key",
+         GQA: "a cache of `local_window_size` rows keeps \"the whole window\", the newest key among them"},
+    ),
+    _Question(
+        "softcap comes before masks and bias",
+        {
+            "softcap-after-mask": "applies softcap after the mask",
+            "softcap-after-bias": "applies softcap after the bias",
+        },
+        {ATTENTION: "softcap is \"applied before mask / bias addition and softmax\""},
+    ),
+    _Question(
+        "a past counts whether or not the present is asked for",
+        {"past-ignored": "ignores the past"},
+        {},
+        lambda problem: problem.present_key is None,
+    ),
+)  # fmt: skip
+"""Every question; a text that is missing for an operator says that it is silent."""
+
+
+def followed(problem: Problem, wrong: Iterable[str]) -> Convention | None:
+    """The convention that one of these wrong kernels, by their names in the catalogue, follows on this Problem."""
+    for name in wrong:
+        for question in _QUESTIONS:
+            if name in question.readings and question.arises(problem):
+                return Convention(question.readings[name], question.oracle, question.texts.get(problem.op, ""))
+    return None
+
+
+def readers() -> frozenset[str]:
+    """The names of the wrong kernels that follow a convention."""
+    return frozenset(name for question in _QUESTIONS for name in question.readings)

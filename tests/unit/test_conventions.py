@@ -1,0 +1,78 @@
+"""What follows another convention than the oracle is called by it, and disputed where no text settles it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attncheck.backends.base import Backend
+from attncheck.backends.callable import Callable
+from attncheck.backends.ort_cpu import OrtCpu
+from attncheck.engine import run as engine
+from attncheck.engine.events import CaseFinished, Result
+from attncheck.oracle import conventions
+from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.scenario.command_line import from_command_line
+from attncheck.vocabulary import Flag, Verdict
+
+WRONG = Path(__file__).parents[1] / "callables" / "wrong.py"
+
+
+def judged(case: str, kernel: str, reference: Backend | None = None) -> Result:
+    found = engine.run([from_command_line(case)], [Callable(WRONG, kernel)], reference, engine.Options())
+    finished = next(event for event in found if isinstance(event, CaseFinished))
+    return next(result for result in finished.results if not result.reference)
+
+
+def test_every_reader_of_a_convention_stands_in_the_catalogue() -> None:
+    assert conventions.readers() <= {wrong.name for wrong in CATALOGUE}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case", "reading"),
+    [
+        ("causal_last_key", "op=attention q_len=3 kv_len=9", "with the last key"),
+        ("causal_top_left", "op=gqa q_len=3 past_len=9", "with the first key"),
+        ("softcap_after_bias", "op=attention q_len=6 softcap=1.5 bias=SxT", "softcap after the bias"),
+        ("window_one_long", "op=gqa q_len=3 past_len=9 window=3", "without the query's own key"),
+        ("empty_row_mean", "op=attention q_len=5 kv_len=3 capacity=8", "the mean of V"),
+        ("empty_row_mean", "op=attention q_len=5 mask=SxT holes=middle-row", "the mean of V"),
+    ],
+)
+def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str, case: str, reading: str) -> None:
+    result = judged(case, kernel)
+    assert result.verdict is Verdict.MISMATCH
+    assert result.convention is not None
+    assert reading in result.convention.reading
+    assert result.convention.settled
+    assert Flag.DISPUTED not in result.flags
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case"),
+    [
+        ("softcap_after_bias", "op=gqa q_len=6 softcap=1.5 bias=1xNxSxT"),
+        ("empty_row_mean", "op=gqa q_len=5 bias=1xNxSxT holes=middle-row"),
+        ("causal_top_left", "op=mha q_len=3 past_len=9"),
+        ("past_ignored", "op=mha q_len=1 past_len=9 present=absent"),
+    ],
+)
+def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -> None:
+    result = judged(case, kernel)
+    assert result.verdict is Verdict.MISMATCH
+    assert result.convention is not None
+    assert not result.convention.settled
+    assert Flag.DISPUTED in result.flags
+
+
+def test_a_past_that_is_ignored_though_the_present_is_asked_for_is_a_fault_and_no_convention() -> None:
+    result = judged("op=mha q_len=1 past_len=9", "past_ignored")
+    assert result.verdict is Verdict.MISMATCH
+    assert result.convention is None
+
+
+def test_a_fault_that_is_no_convention_has_none() -> None:
+    result = judged("op=gqa q_len=3 past_len=9", "last_key_dropped", OrtCpu())
+    assert result.convention is None
+    assert Flag.DISPUTED not in result.flags
