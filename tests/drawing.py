@@ -61,10 +61,10 @@ def scenarios(draw: st.DrawFn, op: str | None = None, dtypes: tuple[str, ...] = 
         "data": draw(st.sampled_from(KINDS)),
         "seed": draw(st.integers(0, 5)),
     }
-    if op == "mha":
-        return scenario(**axes, causal=draw(st.booleans()))
     kv_len = max(q + past for q, past in zip(axes["q_len"], axes["past_len"], strict=True))
     axes["capacity"] = draw(st.one_of(st.none(), st.integers(kv_len, kv_len + 20)))
+    if op == "mha":
+        return scenario(**axes, causal=draw(st.booleans()))
     axes["window"] = draw(st.one_of(st.none(), st.integers(1, kv_len + 1)))
     axes["softcap"] = draw(st.sampled_from((0.0, 2.0, 50.0)))
     axes["rotary"] = draw(st.sampled_from((None, "half", "interleaved")))

@@ -17,6 +17,7 @@ from attncheck.graph.case import Case
 from attncheck.problem import Mask, Problem
 
 PROVIDER = "CPUExecutionProvider"
+MHA = "com.microsoft.MultiHeadAttention"
 
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
@@ -53,10 +54,15 @@ REFUSALS: tuple[Refusal, ...] = (
         ">=1.32",
     ),
     Refusal(
-        lambda _, asked, __: asked.op == "com.microsoft.MultiHeadAttention"
+        lambda _, asked, __: asked.op == MHA
         and asked.past_value is not None
         and asked.v_head_dim != asked.head_dim,
         "MultiHeadAttention takes a past only where v_head_dim is head_dim",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda case, asked, _: asked.op == MHA and "past_sequence_length" in case.inputs and asked.present_key is None,
+        "MultiHeadAttention takes a buffer that past and present share only where the present is asked for",
         ">=1.32",
     ),
 )

@@ -149,6 +149,7 @@ _LENGTHS: Mapping[tuple[str, str, int], Callable[[onnx.NodeProto, Shapes], int]]
     (_MICROSOFT, "GroupQueryAttention", 5): lambda node, shapes: _gqa_total(node, shapes) - 1,
     (_MICROSOFT, "GroupQueryAttention", 6): _gqa_total,
     (_MICROSOFT, "MultiHeadAttention", 4): lambda _node, _shapes: 1,
+    (_MICROSOFT, "MultiHeadAttention", 8): lambda node, shapes: _past_rows(node, 6, shapes) - shapes[node.input[1]][1],
     ("", "Attention", 6): lambda node, shapes: shapes[node.input[1]][-2],
 }
 """(domain, operator, input) -> what an array of lengths or of kept keys holds where all of everything counts."""

@@ -137,7 +137,7 @@ def _last_words(result: Result) -> list[str]:
 
 
 def _explanation(result: Result, *, verbose: bool) -> list[str]:
-    """What a row cannot hold: nothing for a pass, the worst element and the message for anything else.
+    """What a row cannot hold: the worst element of wrong numbers, and the message of whatever has one.
 
     A failure that is as expected is told at length only to whom wants it.
     """
@@ -148,7 +148,7 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
     if result.verdict is not Verdict.PASS and worst is not None and not worst.passed:
         texts += describe.worst(worst)
         texts += describe.others(result.differences, worst)
-    if result.message and result.verdict is not Verdict.PASS:
+    if result.message:
         texts.append(result.message)
     if result.sharpness is not None:
         texts.append(describe.sharpness(result.sharpness))

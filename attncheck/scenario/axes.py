@@ -74,11 +74,12 @@ AXES: dict[str, Axis] = {
         Axis(
             "capacity",
             Integer(1, word="exact"),
-            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On attention: K and V are "
-            "a cache that the caller keeps, and nonpad_kv_seqlen says the lengths",
+            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha past and present are "
+            "one buffer, of which past_sequence_length is past. On attention K and V are a cache that the caller "
+            "keeps, and nonpad_kv_seqlen says the lengths",
             "tokens",
             default="exact",
-            ops=("gqa", "attention"),
+            ops=("gqa", "mha", "attention"),
         ),
         Axis(
             "kv_len",
@@ -179,7 +180,8 @@ AXES: dict[str, Axis] = {
         Axis(
             "past",
             Choice(get_args(Past)),
-            "`auto`: past buffers are given where they have slots; `empty`: given with no slot",
+            "`auto`: past buffers are given where they have slots; `empty`: given with no slot; `full`, on mha: one "
+            "buffer for past and present that the past fills, which the operator forbids",
             default="auto",
         ),
         Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa",)),

@@ -12,7 +12,7 @@ RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 Stage = Literal["raw", "capped", "biased", "weights"]
-Past = Literal["auto", "empty"]
+Past = Literal["auto", "empty", "full"]
 Positions = Literal["implicit", "explicit", "shifted"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
@@ -42,6 +42,7 @@ class Scenario:
     q_len, past_len   one entry a batch member, length `batch`
     capacity          length of the KV buffers, past and present alike; None: exact (past is max(past_len) long,
                       present is max(kv_len) long)
+    past              "empty": past buffers without a slot; "full": one buffer with present, no longer than the past
     scale             None: the operator's default, 1/sqrt(head_dim)
     softcap           0.0: none
     window            keys a query sees up to its own, that included; None: all

@@ -116,6 +116,11 @@ def _cross(case: Complete) -> Iterator[Impossible]:
 
 
 def _buffers(case: Complete) -> Iterator[Impossible]:
+    if case.values["past"] == "full":
+        yield from _full(case)
+    if _operator(case) == "mha" and case.has("capacity") and case.cross:
+        message = "a buffer that past and present of mha share holds past_len + q_len keys, so there is no `kv_len`"
+        yield Impossible(Mistake.BUFFERS, ("capacity", "kv_len"), message, "use `past_len`, or `capacity: exact`")
     if case.values["past"] != "empty":
         return
     for axis, off in (("past_len", 0), ("capacity", "exact"), ("kv_len", "auto")):
@@ -123,6 +128,18 @@ def _buffers(case: Complete) -> Iterator[Impossible]:
         if value != off and not (isinstance(value, tuple) and set(value) == {0}):
             message = f"`past: empty` is a past without a slot, but `{axis}` is {spell(value)}"
             yield Impossible(Mistake.BUFFERS, ("past", axis), message, f"use `{axis}: {off}`, or `past: auto`")
+
+
+def _full(case: Complete) -> Iterator[Impossible]:
+    if _operator(case) != "mha":
+        message = f"`past: full` does not exist on {_operator(case)} ({TEXTS[_operator(case)]})"
+        yield Impossible(Mistake.FOREIGN, ("past", "op"), message, "use `op: mha`, or `past: auto`")
+    elif case.largest("past_len") == 0:
+        message = "`past: full` needs a past that fills the buffer, but there is no `past_len`"
+        yield Impossible(Mistake.BUFFERS, ("past",), message, "add a `past_len`, or use `past: auto`")
+    elif case.has("capacity"):
+        message = "`past: full` is a buffer of past_len slots, so there is no `capacity` beside it"
+        yield Impossible(Mistake.BUFFERS, ("past", "capacity"), message, "remove one of the two")
 
 
 def _opset(case: Complete) -> Iterator[Impossible]:
@@ -229,7 +246,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
     (("query_seqlens", "causal", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),
-    (("past", "capacity", *_SIZES), _buffers),
+    (("op", "past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),
     (("op", "bias", "mask", *_SIZES), _shapes),
     (("op", "holes", "bias", "mask", *_SIZES), _holes),

@@ -315,3 +315,27 @@ def test_holes_hide_the_rows_that_they_name_and_never_a_querys_own_key() -> None
     for holes, row in (("first-row", 0), ("middle-row", 2), ("last-row", 4)):
         assert hidden(holes).all(axis=(0, 1, 3)).tolist() == [at == row for at in range(5)]
     assert hidden("entry").all(axis=(1, 2, 3)).tolist() == [True, False]
+
+
+def test_past_and_present_of_mha_share_a_buffer_of_the_capacity() -> None:
+    drawn = scenario(op="mha", q_len=(2, 2), past_len=(3, 3), capacity=8)
+    case, problem = write.build(drawn), problem_of(drawn)
+    assert case.inputs["past_sequence_length"].tolist() == [3]
+    assert case.inputs["past_key"].shape == (2, 4, 8, 16)
+    assert np.isnan(case.inputs["past_value"][:, :, 3:]).all()
+    assert [output.shape[2] for output in case.outputs[1:]] == [8, 8]
+    assert (problem.past_len, problem.past_capacity, problem.capacity) == ((3, 3), 8, 8)
+    assert intervals(drawn) == [(0, 4), (0, 5)]
+
+
+@pytest.mark.parametrize(("past", "fits"), [(0, True), (6, True), (7, False), (-1, False)])
+def test_new_rows_must_fit_behind_the_past_of_a_shared_buffer(past: int, fits: bool) -> None:
+    case = write.build(scenario(op="mha", q_len=(2,), past_len=(3,), capacity=8))
+    told = {**case.inputs, "past_sequence_length": np.array([past], np.int32)}
+    assert (read.problem(case.model, told).invalid == "") is fits
+
+
+def test_a_past_that_fills_a_shared_buffer_leaves_no_room() -> None:
+    problem = problem_of(scenario(op="mha", past_len=(3,), q_len=(1,), past="full"))
+    assert (problem.past_capacity, problem.capacity) == (3, 3)
+    assert "3 and 1 new row(s) do not fit into the shared buffer of 3 slots" in problem.invalid

@@ -37,6 +37,7 @@ def worker() -> Iterator[Worker]:
         scenario(op="attention", opset=25, past_len=(3,), present=False),
         scenario(op="attention", opset=24, q_len=(1,), past_len=(3,), bias="1xT"),
         scenario(op="mha", v_head_dim=8),
+        scenario(op="mha", past_len=(3,), capacity=7),
     ],
     ids=lambda taken: f"{taken.op}-{taken.opset}",
 )
@@ -84,6 +85,7 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(op="attention", opset=23, bias="Sx1"), "shorter than the keys"),
         (scenario(op="attention", opset=24, past_len=(3,), present=False), "only where the present is asked for"),
         (scenario(op="mha", past_len=(3,), v_head_dim=8), "only where v_head_dim is head_dim"),
+        (scenario(op="mha", past_len=(3,), capacity=9, present=False), "only where the present is asked for"),
     ],
 )
 def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, words: str) -> None:

@@ -3,7 +3,8 @@
 Every query row is computed: padding is said of keys only, by ``key_padding_mask``. [batch] holds the length of each
 entry's keys without right padding, and so do the first entries of [3 * batch + 2], whose other entries say where rows
 of packed batches begin; [batch, kv_len] and [batch, rows, kv_len] hold 1 for keys that count. ``unidirectional`` lets a
-query see the keys up to its own. ``attention_bias`` is added to the scores.
+query see the keys up to its own. ``attention_bias`` is added to the scores. ``past_sequence_length`` says that past and
+present are one buffer, and how many of its slots are past; the new rows must fit behind them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import Mask, Problem, Tensor
 
 _ATTRIBUTES = ("num_heads", "scale", "unidirectional", "mask_filter_value")
-_LATER_INPUTS = {3: "bias", 8: "past_sequence_length", 9: "cache_indirection"}
+_LATER_INPUTS = {3: "bias", 9: "cache_indirection"}
 
 
 def read(node: Node) -> Problem:
@@ -37,7 +38,9 @@ def read(node: Node) -> Problem:
     new_rows = key.shape[1]
     past_key, past_value = node.name(6), node.name(7)
     past = node.array(6)
-    past_rows = 0 if past is None else past.shape[2]
+    past_capacity = 0 if past is None else past.shape[2]
+    shared = node.array(8)
+    past_rows = past_capacity if shared is None else int(np.asarray(shared).reshape(-1)[0])
     present_key, present_value = node.output(1), node.output(2)
     return Problem(
         op=node.op,
@@ -49,8 +52,8 @@ def read(node: Node) -> Problem:
         kv_heads=heads,
         head_dim=width // heads,
         v_head_dim=value.shape[2] // heads,
-        past_capacity=past_rows,
-        capacity=past_rows + new_rows,
+        past_capacity=past_capacity,
+        capacity=past_capacity + new_rows if shared is None else past_capacity,
         q_len=(rows,) * batch,
         past_len=(past_rows,) * batch,
         new_len=(new_rows,) * batch,
@@ -68,7 +71,15 @@ def read(node: Node) -> Problem:
         present_key=None if present_key is None else Tensor(present_key, "bnsh"),
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
         masks=(*_key_masks(node, past_rows + new_rows), *_biases(node)),
+        invalid=_invalid(past_rows, new_rows, past_capacity) if shared is not None else "",
     )
+
+
+def _invalid(past: int, new: int, slots: int) -> str:
+    """Why new rows cannot follow a past in a buffer that past and present share, or nothing."""
+    if past >= 0 and past + new <= slots:
+        return ""
+    return f"past_sequence_length {past} and {new} new row(s) do not fit into the shared buffer of {slots} slots"
 
 
 def _visible(node: Node, batch: int, rows: int, past_rows: int, new_rows: int) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 Right padding of ragged prompts is said with a key mask of lengths [batch]. A ragged past is padded on the left to one
 length, said with a key mask [batch, kv_len]; the masked slots are read by the operator, so they hold finite numbers.
+With a capacity past and present are one buffer, of which ``past_sequence_length`` slots are past.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def write(scenario: Scenario) -> Parts:
         ("key_padding_mask", _key_mask(scenario)),
         ("attention_bias", over_scores.bias(scenario, max(scenario.past_len) + parts.new_count(scenario))),
         *_past(scenario),
+        ("past_sequence_length", _past_length(scenario)),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("MultiHeadAttention", inputs, outputs, _attributes(scenario))
@@ -48,15 +50,30 @@ def _new_rows(scenario: Scenario) -> Inputs:
 
 def _past(scenario: Scenario) -> Inputs:
     length = max(scenario.past_len)
-    if length == 0 and scenario.past == "auto":
+    slots = length if scenario.capacity is None else scenario.capacity
+    if slots == 0 and scenario.past == "auto":
         return [("past_key", None), ("past_value", None)]
     group = scenario.heads // scenario.kv_heads
     first = np.full(scenario.batch, -length)
-    key, value = (parts.past_rows(scenario, tensor, scenario.kv_heads, first, length, group) for tensor in ("k", "v"))
+    key, value = (parts.past_rows(scenario, tensor, scenario.kv_heads, first, slots, group) for tensor in ("k", "v"))
+    value[:, :, :length] = poison.overwrite_hidden(value[:, :, :length], ~_left_padding(scenario))
+    read = np.broadcast_to(np.arange(slots) < length, (scenario.batch, slots))
     return [
-        ("past_key", parts.buffer(key, scenario.dtype)),
-        ("past_value", parts.buffer(poison.overwrite_hidden(value, ~_left_padding(scenario)), scenario.dtype)),
+        (name, parts.buffer(poison.blank_unread(rows, read), scenario.dtype))
+        for name, rows in (("past_key", key), ("past_value", value))
     ]
+
+
+def _past_length(scenario: Scenario) -> Array | None:
+    """How much of a buffer that past and present share is past; None where they are buffers of their own."""
+    shared = scenario.capacity is not None or scenario.past == "full"
+    return np.array([max(scenario.past_len)], np.int32) if shared else None
+
+
+def _present_slots(scenario: Scenario) -> int:
+    if scenario.past == "full":
+        return max(scenario.past_len)
+    return scenario.capacity or max(scenario.past_len) + parts.new_count(scenario)
 
 
 def _left_padding(scenario: Scenario) -> NDArray[np.bool_]:
@@ -78,7 +95,7 @@ def _key_mask(scenario: Scenario) -> Array | None:
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
-    present = (scenario.batch, scenario.heads, max(scenario.past_len) + parts.new_count(scenario))
+    present = (scenario.batch, scenario.heads, _present_slots(scenario))
     merged = (scenario.batch, max(scenario.q_len), scenario.heads * scenario.value_dim)
     return (
         Output("output", scenario.dtype, merged),

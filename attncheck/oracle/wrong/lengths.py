@@ -66,6 +66,25 @@ def _lengths(name: str, words: str, pick: Pick) -> Wrong:
     return Wrong(name, words, relevant, change)
 
 
+def _buffer_longer(problem: Problem) -> bool:
+    """Some query sees its entry's last key, behind which the buffer goes on."""
+    queries = np.arange(problem.rows) < np.asarray(problem.q_len)[:, None]
+    last = problem.visible[..., 1] == np.asarray(problem.kv_len)[:, None]
+    longer = np.asarray(problem.kv_len)[:, None] < problem.capacity
+    sees = problem.visible[..., 0] < problem.visible[..., 1]
+    return not problem.masks and bool((queries & last & longer & sees).any())
+
+
+def _buffer_for_length(recipe: Recipe) -> Recipe:
+    """Reads to the end of the buffer wherever a query sees its entry's last key."""
+    problem = recipe.problem
+    last = problem.visible[..., 1] == np.asarray(problem.kv_len)[:, None]
+    sees = problem.visible[..., 0] < problem.visible[..., 1]
+    visible = problem.visible.copy()
+    visible[..., 1] = np.where(last & sees, problem.capacity, visible[..., 1])
+    return replace(recipe, problem=replace(problem, visible=visible))
+
+
 def _entry_zero(recipe: Recipe) -> Recipe:
     def finish(_: Problem, results: Results) -> Results:
         return replace(results, output=np.broadcast_to(results.output[:1], results.output.shape))
@@ -98,5 +117,6 @@ LENGTHS = (
         lambda problem: len(set(problem.kv_len)) > 1,
         _times_zero,
     ),
+    Wrong("buffer-for-length", "the buffer's length used as the number of keys", _buffer_longer, _buffer_for_length),
     Wrong("entry-0-for-all", "batch entry 0's rows given for all", lambda problem: problem.batch > 1, _entry_zero),
 )
