@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from attncheck.scenario.axes import AXES, SHIFT
@@ -10,6 +10,16 @@ from attncheck.scenario.diagnostics import Mistake
 
 LENGTHS = ("q_len", "past_len", "kv_len")
 """The axes that may hold a list over the batch."""
+
+_BEHIND: dict[str, tuple[str, ...]] = {
+    "batch": LENGTHS,
+    "kv_heads": ("heads",),
+    "rotary_dim": ("head_dim",),
+    "v_head_dim": ("head_dim",),
+    "opset": ("window", "window_right", "capacity", "mask_len"),
+    "rotary_cache": ("positions", "batch", *LENGTHS),
+}
+"""Axis -> those that its value follows from where it is left out."""
 
 Value = int | float | bool | str | tuple[int, ...]
 
@@ -84,3 +94,9 @@ class Complete:
         if isinstance(queries, tuple) or isinstance(pasts, tuple):
             return max(map(sum, zip(self.lengths("q_len"), self.lengths("past_len"), strict=True)))
         return self.integer("q_len") + self.integer("past_len")
+
+
+def behind(axes: Iterable[str]) -> frozenset[str]:
+    """`axes`, and those that their values follow from where they are left out."""
+    given = frozenset(axes)
+    return given.union(*(_BEHIND.get(axis, ()) for axis in given))

@@ -30,6 +30,7 @@ class Mistake(Enum):
     SAID_TWICE = "said-twice", "one scenario gives an axis a value and also sweeps it in its matrix"
     EXCLUDES_NOTHING = "excludes-nothing", "an exclude entry that matches no case of the matrix"
     EXCLUDES_ALL = "excludes-all", "the exclude entries leave no case of the matrix"
+    UNUSABLE = "unusable", "a value of a pairwise matrix that no possible case has"
     TOO_MANY_CASES = "too-many-cases", "a matrix expands to more cases than anybody could run"
     DUPLICATE_ID = "duplicate-id", "two cases would have one id"
     BATCH = "batch", "a list has another length than the batch"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
 from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.combinations import can_match, matches, pairs
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Document, Node
@@ -15,6 +17,9 @@ from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete, scenario, value_of
 
 CASE_LIMIT = 10_000
+PAIRWISE_LIMIT = 1_000
+"""Of cases that a pairwise matrix must have at least: finding few for many values takes long."""
+PAIRWISE = "pairwise"
 
 
 @dataclass(frozen=True)
@@ -75,24 +80,69 @@ class Expansion:
             settings.pop(axis, None)
             settings[axis] = setting
         swept = [axis for axis, setting in settings.items() if setting.swept]
-        number = prod(len(settings[axis].nodes) for axis in swept)
-        if number > CASE_LIMIT:
-            place = entry.get("matrix") or entry
-            factors = " x ".join(str(len(settings[axis].nodes)) for axis in swept)
-            message = f"this matrix has {factors} = {number:,} cases, more than {CASE_LIMIT:,}"
-            self.mistakes.add(Mistake.TOO_MANY_CASES, place, message, "sweep fewer axes at once")
+        pairwise = _mode(entry) == PAIRWISE or (_mode(entry) is None and _mode(defaults) == PAIRWISE)
+        if self._are_too_many(entry, [len(settings[axis].nodes) for axis in swept], pairwise=pairwise):
             return
         patterns = [*self._patterns(defaults), *self._patterns(entry)]
+        for nodes in (self._pairs if pairwise else self._product)(entry, settings, patterns):
+            yield from self._case(defaults, entry, dict(zip(settings, nodes, strict=True)), swept)
+
+    def _are_too_many(self, entry: Node, sizes: list[int], *, pairwise: bool) -> bool:
+        """Whether the matrix makes more cases than there may be; pairwise, every two values of two axes must meet."""
+        factors = sorted(sizes, reverse=True)[:2] if pairwise else sizes
+        number, limit = prod(factors), PAIRWISE_LIMIT if pairwise else CASE_LIMIT
+        if number > limit:
+            least = "at least " if pairwise else ""
+            message = f"this matrix has {least}{' x '.join(map(str, factors))} = {number:,} cases, more than {limit:,}"
+            hint = "give these axes fewer values" if pairwise else "sweep fewer axes at once, or add `mode: pairwise`"
+            self.mistakes.add(Mistake.TOO_MANY_CASES, entry.get("matrix") or entry, message, hint)
+        return number > limit
+
+    def _product(
+        self, entry: Node, settings: Mapping[str, Setting], patterns: list[Node]
+    ) -> Iterator[tuple[Node, ...]]:
+        """Every combination that is not excluded."""
         kept = 0
         for nodes in product(*(setting.nodes for setting in settings.values())):
-            assigned = dict(zip(settings, nodes, strict=True))
-            if self._is_excluded(assigned, patterns):
-                continue
-            kept += 1
-            yield from self._case(defaults, entry, assigned, swept)
+            if not self._is_excluded(dict(zip(settings, nodes, strict=True)), patterns):
+                kept += 1
+                yield nodes
         if not kept:
-            place = patterns[0] if patterns else entry
-            self.mistakes.add(Mistake.EXCLUDES_ALL, place, "the exclude entries leave no case", "exclude less")
+            self._exclude_all(entry, patterns)
+
+    def _pairs(
+        self, entry: Node, settings: Mapping[str, Setting], patterns: list[Node]
+    ) -> Iterator[tuple[Node, ...]]:
+        """The combinations of a pairwise matrix; a value that none of them has is a mistake."""
+        usable = {axis: tuple(it for it in one.nodes if not self._broken(it)) for axis, one in settings.items()}
+        if not all(usable.values()):
+            return
+        for pattern in patterns:
+            self.excluded[pattern] += can_match(pattern, usable)
+        found = pairs(usable, patterns, self.memory_limit)
+        yield from found.combinations
+        if not found.combinations:
+            anything = tuple(nodes[0] for nodes in usable.values())
+            if any(matches(pattern, dict(zip(usable, anything, strict=True))) for pattern in patterns):
+                self._exclude_all(entry, patterns)
+            else:
+                yield anything  # says which rule it breaks
+            return
+        rows = [dict(zip(usable, nodes, strict=True)) for nodes in found.combinations]
+        for axis, node in found.unusable:
+            message = f"`{axis}: {spell(node.plain())}` can be in no case of this pairwise matrix"
+            reason = self._reason([row | {axis: node} for row in rows]) or "an exclude entry leaves it out"
+            self.mistakes.add(Mistake.UNUSABLE, node, message, reason)
+
+    def _reason(self, rows: Sequence[Mapping[str, Node]]) -> str:
+        """What most of these combinations break."""
+        cases = (complete({axis: value_of(node) for axis, node in row.items()}) for row in rows)
+        broken = (one.message for case in cases for one in impossibilities(case, frozenset(), self.memory_limit))
+        return next((message for message, _ in Counter(broken).most_common(1)), "")
+
+    def _exclude_all(self, entry: Node, patterns: list[Node]) -> None:
+        place = patterns[0] if patterns else entry
+        self.mistakes.add(Mistake.EXCLUDES_ALL, place, "the exclude entries leave no case", "exclude less")
 
     def _settings(self, mapping: Node) -> dict[str, Setting]:
         """The axes that a scenario, or the defaults, set: directly and by matrix, in file order."""
@@ -137,7 +187,7 @@ class Expansion:
         return usable
 
     def _is_excluded(self, assigned: Mapping[str, Node], patterns: list[Node]) -> bool:
-        matching = [pattern for pattern in patterns if _matches(pattern, assigned)]
+        matching = [pattern for pattern in patterns if matches(pattern, assigned)]
         for pattern in matching:
             self.excluded[pattern] += 1
         return bool(matching)
@@ -175,14 +225,10 @@ def _sweeps_any(matrix: Node) -> bool:
     return any(entry.key.text in AXES for entry in matrix.entries())
 
 
-def _matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:
-    """Whether every axis of `pattern` has its value in this case, an axis left out having its default."""
-    for entry in pattern.entries():
-        axis = entry.key.text
-        held = assigned[axis].plain() if axis in assigned else AXES[axis].default
-        if spell(held) != spell(entry.value.plain()):
-            return False
-    return True
+def _mode(mapping: Node) -> str | None:
+    matrix = mapping.get("matrix")
+    mode = matrix.get("mode") if matrix else None
+    return mode.text if mode else None
 
 
 def _tolerance(node: Node | None) -> dict[str, Tolerance]:

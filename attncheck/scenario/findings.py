@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from attncheck.scenario.axes import AXES
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, nearest, shown
-from attncheck.scenario.keys import KEYS
+from attncheck.scenario.keys import KEYS, MODES
 from attncheck.scenario.language import Defaults, ScenarioEntry
 from attncheck.scenario.nodes import Document, Node
 from attncheck.scenario.values import Boolean, Broadcast, Choice
@@ -78,7 +78,7 @@ def _unknown(document: Document, root: Node, path: Path, model: type[BaseModel])
     allowed = _allowed_keys(model, path[:-1])
     word = entry.key.text
     where = next((f" in `{step}`" for step in reversed(path[:-1]) if step in _NARROW), "")
-    noun = "axis" if set(allowed) <= {*AXES, "exclude"} else "key"
+    noun = "axis" if set(allowed) <= {*AXES, "mode", "exclude"} else "key"
     misplaced = "scenarios" in allowed and word in (*KEYS, *AXES)
     hint = "it belongs under `defaults`, or into a scenario" if misplaced else nearest(word, allowed)
     message = f"unknown {noun} `{shown(word)}`{where}"
@@ -95,7 +95,7 @@ def _allowed_keys(model: type[BaseModel], path: Path) -> tuple[str, ...]:
     if "exclude" in names:
         return tuple(AXES)
     if "matrix" in names:
-        return (*AXES, "exclude")
+        return (*AXES, "mode", "exclude")
     if "tolerance" in names:
         return ("max_abs",)
     inner: dict[str, type[BaseModel]] = {"scenarios": ScenarioEntry, "defaults": Defaults}
@@ -145,7 +145,7 @@ def _bad_value(node: Node, path: Path, subject: str, swept: bool) -> tuple[str, 
         allowed, hint = f"one of {KEYS[subject].allowed}", ""
         return f"an entry of `{subject}` must be a mapping, not {node.described()}", hint
     else:
-        allowed, hint = _allowed(subject), ""
+        allowed, hint = _allowed(subject), nearest(node.text, MODES) if subject == "mode" else ""
     return f"`{subject}` must be {allowed}, not {node.described()}", hint or _quoting(node, subject)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MODES = ("product", "pairwise")
+"""How a matrix makes cases of its values."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -25,6 +28,12 @@ KEYS: dict[str, Key] = {
         Key("about", "a text", "what kind of fault the scenario is there to catch"),
         Key("tags", "a list of names, like [smoke, f16]", "words to select by; those of `defaults` are added"),
         Key("matrix", "a mapping of axes to lists of values", "axes to sweep: a case for each combination"),
+        Key(
+            "mode",
+            "`product` or `pairwise`",
+            "which combinations the matrix makes: `product`, the default, all of them; `pairwise`, a few in which "
+            "every two values meet that can; inside `matrix`",
+        ),
         Key(
             "exclude",
             "a list of mappings of axes to values, like [{op: mha, window: 3}]",

@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 
 from attncheck.scenario.axes import AXES, NAME, Axis
 from attncheck.scenario.diagnostics import nearest
-from attncheck.scenario.keys import KEYS
+from attncheck.scenario.keys import KEYS, MODES
 from attncheck.scenario.values import FLOAT32, Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -73,6 +73,7 @@ Matrix = create_model(  # type: ignore[call-overload]
     "Matrix",
     __config__=ConfigDict(**_STRICT, json_schema_extra={"minProperties": 1}),
     **_sweeps,
+    mode=(Literal[MODES], _field(KEYS["mode"].meaning, MODES[0])),
     exclude=(list[Assignments], _field(KEYS["exclude"].meaning)),
 )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from attncheck.scenario.axes import AXES, KEY_MASKS, spell
+from attncheck.scenario.axes import AXES, KEY_MASKS, Axis, spell
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
 from attncheck.scenario.diagnostics import Mistake, listed
 
@@ -18,16 +19,13 @@ def _operator(case: Complete) -> str:
     return str(case.values["op"])
 
 
-def _foreign(case: Complete) -> Iterator[Impossible]:
+def _foreign(axis: Axis, case: Complete) -> Iterator[Impossible]:
     op = _operator(case)
-    for axis in AXES.values():
-        if not axis.ops or op in axis.ops or not _departs(case, axis.name):
-            continue
-        off = f"or `{axis.name}: {spell(axis.default)}`" if axis.default is not None else "or leave it out"
-        hint = f"use `op: {'` or `'.join(axis.ops)}`, {off}; in a matrix, exclude the combination"
-        yield Impossible(
-            Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint
-        )
+    if op in axis.ops or not _departs(case, axis.name):
+        return
+    off = f"or `{axis.name}: {spell(axis.default)}`" if axis.default is not None else "or leave it out"
+    hint = f"use `op: {'` or `'.join(axis.ops)}`, {off}; in a matrix, exclude the combination"
+    yield Impossible(Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint)
 
 
 def _departs(case: Complete, axis: str) -> bool:
@@ -241,7 +239,7 @@ def _stages(case: Complete) -> Iterator[Impossible]:
 
 _SIZES = ("batch", *LENGTHS)
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (("op", *(axis.name for axis in AXES.values() if axis.ops)), _foreign),
+    *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
     (("query_seqlens", "causal", "past", "capacity", *_SIZES), _told),
@@ -254,4 +252,4 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("sink", "smooth"), _sink),
     (("op", "scores"), _stages),
 )
-"""The axes that a rule needs to be usable, and the rule."""
+"""The axes that a rule looks at, beside those that they follow from, and the rule."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 from attncheck.scenario import operators
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
 
@@ -14,11 +15,16 @@ Rule = Callable[[Complete], Iterator[Impossible]]
 
 def impossibilities(case: Complete, unusable: frozenset[str], memory_limit: int) -> Iterator[Impossible]:
     """Every rule that `case` breaks; one that needs an axis in `unusable`, whose mistake is known, stays silent."""
-    for needs, rule in _RULES:
+    for needs, rule in rules(memory_limit):
         if unusable.isdisjoint(needs):
             yield from rule(case)
-    if unusable.isdisjoint(_MEMORY_NEEDS) and case.lists_fit:
-        yield from _memory(case, memory_limit)
+
+
+@cache
+def rules(memory_limit: int) -> tuple[tuple[frozenset[str], Rule], ...]:
+    """Every rule, with the axes that it looks at: those that their values follow from, where left out, included."""
+    listed: tuple[tuple[tuple[str, ...], Rule], ...] = (*_RULES, (_MEMORY_NEEDS, partial(_memory, memory_limit)))
+    return tuple((behind(needs), rule) for needs, rule in listed)
 
 
 def _batch(case: Complete) -> Iterator[Impossible]:
@@ -123,6 +129,7 @@ _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     *operators.RULES,
 )
 _MEMORY_NEEDS = (
+    "op",
     "dtype",
     *_SIZES,
     "capacity",
@@ -139,7 +146,9 @@ _MEMORY_NEEDS = (
 )
 
 
-def _memory(case: Complete, limit: int) -> Iterator[Impossible]:
+def _memory(limit: int, case: Complete) -> Iterator[Impossible]:
+    if not case.lists_fit:
+        return
     capacity = case.values["capacity"]
     cache = case.values["rotary_cache"]
     rotates = case.values["rotary"] != "none" and isinstance(cache, int)

@@ -1,0 +1,91 @@
+"""Which combinations of the swept values become cases: the few of a pairwise matrix, under the language's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.complete import Value
+from attncheck.scenario.nodes import Node
+from attncheck.scenario.pairwise import Constraint, covering
+from attncheck.scenario.possible import Rule, rules
+from attncheck.scenario.resolve import complete, value_of
+
+Settings = Mapping[str, tuple[Node, ...]]
+"""The values of each axis: one where it is written once, several where it is swept."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Combinations in which every two values meet that can, in the order of a product; and what none of them has."""
+
+    combinations: tuple[tuple[Node, ...], ...]
+    unusable: tuple[tuple[str, Node], ...]
+
+
+def pairs(settings: Settings, patterns: Sequence[Node], memory_limit: int) -> Pairs:
+    """The pairwise combinations of `settings` that break no rule and that no exclude pattern matches.
+
+    Combinations hold a node for each axis, in the order of `settings`. Every node must hold a usable value.
+    """
+    axes = tuple(settings)
+    ruled = [_ruled(rule, needs, settings) for needs, rule in rules(memory_limit)]
+    excluded = [_excluded(pattern, settings) for pattern in patterns]
+    found = covering([len(nodes) for nodes in settings.values()], [*ruled, *excluded])
+    combinations = tuple(
+        tuple(settings[axis][value] for axis, value in zip(axes, row, strict=True)) for row in found.rows
+    )
+    unusable = tuple((axes[factor], settings[axes[factor]][value]) for factor, value in found.unusable)
+    return Pairs(combinations, unusable)
+
+
+def matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:
+    """Whether every axis of an exclude `pattern` has its value in `assigned`, an axis left out having its default."""
+    for entry in pattern.entries():
+        axis = entry.key.text
+        held = assigned[axis].plain() if axis in assigned else AXES[axis].default
+        if spell(held) != spell(entry.value.plain()):
+            return False
+    return True
+
+
+def can_match(pattern: Node, settings: Settings) -> bool:
+    """Whether some combination of `settings` matches an exclude `pattern`."""
+    held = {axis: {spell(node.plain()) for node in nodes} for axis, nodes in settings.items()}
+    return all(
+        spell(entry.value.plain()) in held.get(entry.key.text, {spell(AXES[entry.key.text].default)})
+        for entry in pattern.entries()
+    )
+
+
+def _ruled(rule: Rule, needs: frozenset[str], settings: Settings) -> Constraint:
+    """That a rule is not broken. It looks at `needs` alone, so that the other axes may have any value of theirs."""
+    values = {axis: [value_of(node) for node in nodes] for axis, nodes in settings.items()}
+    anywhere = {axis: choice[0] for axis, choice in values.items()}
+
+    def allows(assigned: Mapping[str, int]) -> bool:
+        chosen: Mapping[str, Value] = {axis: values[axis][value] for axis, value in assigned.items()}
+        return not any(rule(complete({**anywhere, **chosen})))
+
+    return _constraint(needs, settings, allows)
+
+
+def _excluded(pattern: Node, settings: Settings) -> Constraint:
+    """That a pattern does not match."""
+    named = frozenset(entry.key.text for entry in pattern.entries())
+
+    def allows(assigned: Mapping[str, int]) -> bool:
+        return not matches(pattern, {axis: settings[axis][value] for axis, value in assigned.items()})
+
+    return _constraint(named, settings, allows)
+
+
+def _constraint(axes: frozenset[str], settings: Settings, allows: Callable[[Mapping[str, int]], bool]) -> Constraint:
+    """What `allows` says of a value for each of `axes` that is set."""
+    scope = tuple((factor, axis) for factor, axis in enumerate(settings) if axis in axes)
+
+    def of_values(values: tuple[int, ...]) -> bool:
+        return allows({axis: value for (_, axis), value in zip(scope, values, strict=True)})
+
+    return Constraint(tuple(factor for factor, _ in scope), of_values)

@@ -1,0 +1,190 @@
+"""A few rows in which every pair of values meets that can: a covering array of strength 2 under constraints.
+
+The rows are built one at a time, as Cohen, Dalal, Fredman and Patton do in "The AETG System: An Approach to Testing
+Based on Combinatorial Design" (1997): begin with a pair that has not met yet, then give every other factor the value that
+meets most new ones, and keep the best of some such rows. Dead ends are left by backjumping: a factor that has no value
+left says which factors are to blame, and the search goes back to the last of those. So every pair that is possible is
+covered, and one that is not is proved so, without looking at all combinations.
+
+The order of trying comes from a fixed integer hash: the same factors give the same rows everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+CANDIDATES = 12
+"""Rows to choose each row from."""
+STARTS = 16
+"""Arrays to choose from."""
+EFFORT = 1500
+"""Values that are looked at, or so, until a row is chosen: where there are many, there are fewer candidates."""
+FREE = -1
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A rule over some factors: whether their values, in the order of `scope`, may stand in one row."""
+
+    scope: tuple[int, ...]
+    allows: Callable[[tuple[int, ...]], bool]
+
+
+@dataclass(frozen=True)
+class Covering:
+    """Rows of value indices, one a factor, in ascending order; and the (factor, value) that no row can have."""
+
+    rows: tuple[tuple[int, ...], ...]
+    unusable: tuple[tuple[int, int], ...]
+
+
+def covering(sizes: Sequence[int], constraints: Sequence[Constraint]) -> Covering:
+    """Rows in which every two values of different factors meet that `constraints` let meet at all.
+
+    sizes  how many values each factor has
+    """
+    values = sum(sizes)
+    asked: list[dict[tuple[int, ...], bool]] = [{} for _ in constraints]
+    starts = range(max(1, min(STARTS, 2 * EFFORT // max(1, values * values))))
+    rows = min((set(_Array(sizes, constraints, asked, start).rows()) for start in starts), key=len)
+    used = {(factor, value) for row in rows for factor, value in enumerate(row)}
+    every = ((factor, value) for factor, size in enumerate(sizes) for value in range(size))
+    return Covering(tuple(sorted(rows)), tuple(one for one in every if one not in used))
+
+
+class _Array:
+    """What has not met yet: `open[v]` holds a bit for each value that `v` has still to meet, itself included.
+
+    Values of all factors are numbered through: value j of factor f is `first[f] + j`. `asked` keeps what the
+    constraints said of values; each `start` tries in another order.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        constraints: Sequence[Constraint],
+        asked: Sequence[dict[tuple[int, ...], bool]],
+        start: int,
+    ) -> None:
+        self.sizes = sizes
+        self.factors = range(len(sizes))
+        self.first = [sum(sizes[:factor]) for factor in self.factors]
+        self.factor_of = [factor for factor in self.factors for _ in range(sizes[factor])]
+        self.constraints = constraints
+        self.asked = asked
+        self.number = start << 16
+        everything = (1 << len(self.factor_of)) - 1
+        own = [((1 << size) - 1) << first for size, first in zip(sizes, self.first, strict=True)]
+        self.open = [everything & ~own[factor] | 1 << value for value, factor in enumerate(self.factor_of)]
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """Rows until nothing is open that can be."""
+        candidates = max(1, min(CANDIDATES, EFFORT // max(1, len(self.open))))
+        while any(self.open):
+            best: tuple[int, ...] = ()
+            for _ in range(candidates):
+                self.number += 1
+                search = _Search(self, self._seed(self.number), self.number)
+                blamed = search.fill()
+                if blamed is not None:
+                    self._give_up(search.seed, blamed)
+                    break
+                best = max(best, tuple(search.row), key=self._gain)
+            if best:
+                self._close(best)
+                yield tuple(value - self.first[factor] for factor, value in enumerate(best))
+
+    def allows(self, index: int, row: Sequence[int]) -> bool:
+        """Whether constraint `index` lets the values of `row` stand together; each combination is asked for once."""
+        constraint, known = self.constraints[index], self.asked[index]
+        values = tuple(row[factor] - self.first[factor] for factor in constraint.scope)
+        if values not in known:
+            known[values] = constraint.allows(values)
+        return known[values]
+
+    def _seed(self, number: int) -> dict[int, int]:
+        """Factors and values to begin a row with: one that has to meet most others, and one of those."""
+        one = max(range(len(self.open)), key=lambda value: (self.open[value].bit_count(), _mixed(number, value)))
+        other = max(_bits(self.open[one]), key=lambda value: (value != one, _mixed(number, value)))
+        return {self.factor_of[value]: value for value in (one, other)}
+
+    def _gain(self, row: Sequence[int]) -> int:
+        """How many values of `row` meet for the first time, each pair counted twice."""
+        held = sum(1 << value for value in row)
+        return sum((self.open[value] & held).bit_count() for value in row)
+
+    def _close(self, row: Sequence[int]) -> None:
+        held = sum(1 << value for value in row)
+        for value in row:
+            self.open[value] &= ~held
+
+    def _give_up(self, seed: dict[int, int], blamed: frozenset[int]) -> None:
+        """Nothing has the values of `seed` together; where one alone is to blame, it has no row at all."""
+        guilty = [value for factor, value in seed.items() if factor in blamed]
+        if len(guilty) == 2:
+            one, other = guilty
+            self.open[one] &= ~(1 << other)
+            self.open[other] &= ~(1 << one)
+            return
+        lost = sum(1 << value for value in (guilty or range(len(self.open))))
+        self.open = [0 if lost >> value & 1 else left & ~lost for value, left in enumerate(self.open)]
+
+
+class _Search:
+    """Fills one row: the factors of `seed` first, the others in an order that `number` shuffles."""
+
+    def __init__(self, array: _Array, seed: dict[int, int], number: int) -> None:
+        self.array = array
+        self.seed = seed
+        self.number = number
+        others = (factor for factor in array.factors if factor not in seed)
+        self.order = [*seed, *sorted(others, key=lambda factor: _mixed(number, factor))]
+        place = {factor: at for at, factor in enumerate(self.order)}
+        self.due: list[list[int]] = [[] for _ in self.order]
+        """The constraints that can be asked once a place of the order has its value."""
+        for index, constraint in enumerate(array.constraints):
+            self.due[max((place[factor] for factor in constraint.scope), default=0)].append(index)
+        self.row = [FREE] * len(self.order)
+
+    def fill(self, at: int = 0, held: int = 0) -> frozenset[int] | None:
+        """Give the factors from `at` on their values: None, or the factors before whose values leave no way."""
+        if at == len(self.order):
+            return None
+        factor = self.order[at]
+        blamed: set[int] = set()
+        for value in self._values(factor, held):
+            self.row[factor] = value
+            refusing = next((index for index in self.due[at] if not self.array.allows(index, self.row)), None)
+            if refusing is not None:
+                blamed.update(self.array.constraints[refusing].scope)
+                continue
+            deeper = self.fill(at + 1, held | 1 << value)
+            if deeper is None or factor not in deeper:
+                return deeper
+            blamed |= deeper
+        # A value of the seed is to blame itself: it has no other to try.
+        return frozenset(blamed if factor in self.seed else blamed - {factor})
+
+    def _values(self, factor: int, held: int) -> Sequence[int]:
+        """The values to try, those first that meet most of `held` anew."""
+        if factor in self.seed:
+            return (self.seed[factor],)
+        first, met = self.array.first[factor], self.array.open
+        values = range(first, first + self.array.sizes[factor])
+        return sorted(values, key=lambda value: (-(met[value] & held).bit_count(), _mixed(self.number, value)))
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _mixed(number: int, factor: int) -> int:
+    """An integer that looks random, the same everywhere: one step of splitmix64."""
+    mixed = ((number << 20 | factor) * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & (1 << 64) - 1
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & (1 << 64) - 1
+    return mixed ^ mixed >> 31
