@@ -135,10 +135,11 @@ class Expansion:
             self.mistakes.add(Mistake.UNUSABLE, node, message, reason)
 
     def _reason(self, rows: Sequence[Mapping[str, Node]]) -> str:
-        """What most of these combinations break."""
-        cases = (complete({axis: value_of(node) for axis, node in row.items()}) for row in rows)
-        broken = (one.message for case in cases for one in impossibilities(case, frozenset(), self.memory_limit))
-        return next((message for message, _ in Counter(broken).most_common(1)), "")
+        """The rule that most of these combinations break; none where one of them breaks none."""
+        cases = [complete({axis: value_of(node) for axis, node in row.items()}) for row in rows]
+        broken = [[*impossibilities(case, frozenset(), self.memory_limit)] for case in cases]
+        messages = Counter(one.message for of_case in broken for one in of_case)
+        return messages.most_common(1)[0][0] if all(broken) else ""
 
     def _exclude_all(self, entry: Node, patterns: list[Node]) -> None:
         place = patterns[0] if patterns else entry

@@ -1,10 +1,10 @@
 """A few rows in which every pair of values meets that can: a covering array of strength 2 under constraints.
 
 The rows are built one at a time, as Cohen, Dalal, Fredman and Patton do in "The AETG System: An Approach to Testing
-Based on Combinatorial Design" (1997): begin with a pair that has not met yet, then give every other factor the value that
-meets most new ones, and keep the best of some such rows. Dead ends are left by backjumping: a factor that has no value
-left says which factors are to blame, and the search goes back to the last of those. So every pair that is possible is
-covered, and one that is not is proved so, without looking at all combinations.
+Based on Combinatorial Design" (1997): begin with a pair that has not met yet, then give every other factor the value
+that meets most new ones, and keep the best of some such rows. Dead ends are left by backjumping: a factor that has no
+value left says which factors are to blame, and the search goes back to the last of those. So every pair that can be met
+is, and one that cannot is proved so, without looking at all combinations.
 
 The order of trying comes from a fixed integer hash: the same factors give the same rows everywhere.
 """

@@ -41,7 +41,7 @@ def pairs(rows: Any) -> set[Any]:
 
 
 @given(problems())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_exactly_the_possible_pairs_meet_in_possible_rows(problem: tuple[list[int], list[Table]]) -> None:
     sizes, refused = problem
     possible = [row for row in product(*map(range, sizes)) if is_possible(row, refused)]

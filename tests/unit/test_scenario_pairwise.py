@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, product
 from typing import Any
 
@@ -58,7 +58,7 @@ def spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def pairs(rows: list[Mapping[str, str]]) -> set[Any]:
+def pairs(rows: Iterable[Mapping[str, str]]) -> set[Any]:
     return {frozenset(pair) for row in rows for pair in combinations(row.items(), 2)}
 
 
@@ -70,7 +70,7 @@ def possible(axes: Mapping[str, list[Any]]) -> Iterator[Mapping[str, str]]:
 
 
 @given(st.lists(st.sampled_from(sorted(SWEPT)), min_size=2, max_size=6, unique=True))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_exactly_the_pairs_that_the_operators_allow_meet(axes: list[str]) -> None:
     matrix = {axis: SWEPT[axis] for axis in axes}
     wanted = list(possible(matrix))
@@ -124,7 +124,7 @@ def small(axis: str) -> st.SearchStrategy[Value]:
 
 
 @given(st.fixed_dictionaries({}, optional={axis: small(axis) for axis in AXES}))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_rule_looks_at_no_axis_but_those_that_it_names(written: dict[str, Any]) -> None:
     case = complete(written)
     for looks_at, rule in rules(DEFAULT_LIMIT):
@@ -178,8 +178,8 @@ def test_defaults_say_the_mode_unless_the_scenario_does() -> None:
 
 def test_a_matrix_of_many_axes_takes_few_cases() -> None:
     """Bias and holes alone need 3 x 3, and each operator forbids what another demands."""
-    # A written opset is foreign to the other operators.
-    kept = {axis: values for axis, values in SWEPT.items() if axis != "opset"}
+    # An opset that is written is foreign to the other operators.
+    kept = {**{axis: values for axis, values in SWEPT.items() if axis != "opset"}, "kv_heads": [1, 2]}
     axes = "".join(f"      {axis}: {values}\n" for axis, values in kept.items()).replace("True", "true")
     text = "scenarios:\n  - name: a\n    matrix:\n      mode: pairwise\n" + axes.replace("False", "false")
     scenarios, mistakes = parse("file.yaml", text, "file.yaml")
