@@ -86,6 +86,33 @@ class Rotary:
 
 
 @dataclass(frozen=True)
+class Norm:
+    """RMS normalisation of each head of the new queries and new keys, before any rotary embedding.
+
+    query, key                  graph inputs [head_dim] in the case's dtype: the gains
+    query_epsilon, key_epsilon  added to the mean of the squares
+    """
+
+    query: str
+    key: str
+    query_epsilon: float
+    key_epsilon: float
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """Buffers that hold the last keys of each batch entry only, from their row 0 on.
+
+    past, present  per batch entry, the slot that row 0 of the past or the present buffers stands for
+    capacity       length of the present buffers
+    """
+
+    past: tuple[int, ...]
+    present: tuple[int, ...]
+    capacity: int
+
+
+@dataclass(frozen=True)
 class Problem:
     """One attention computation, with GQA, MQA and MHA as values of heads / kv_heads.
 
@@ -93,7 +120,7 @@ class Problem:
       rows           padded number of query rows a batch entry (the S dimension of the query tensor)
       new_rows       padded number of new key/value rows (the S dimension of key and value)
       past_capacity  length of the past buffers, 0 when there are none
-      capacity       length of the present buffers
+      capacity       number of slots, which is the length of the present buffers where none is evicted
     Per batch entry (tuples of length batch)
       q_len          query rows that mean something; rows [q_len, rows) of the output are unspecified
       past_len       leading rows of the past buffers that are read, and kept as slots [0, past_len) of present
@@ -104,6 +131,8 @@ class Problem:
     masks            beside `visible`: a key counts where the interval and every mask let it
     sink             graph input [heads] in the case's dtype: exp(sink) joins the denominator of each row of the head
     smooth           as a sink of 0 for every head
+    norm             what is done to each head of the new queries and keys before rotary
+    evicts           where the buffers hold less than all slots: which
     invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
 
     `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same.
@@ -140,7 +169,24 @@ class Problem:
     sink: str | None = None
     smooth: bool = False
     scores: Scores | None = None
+    norm: Norm | None = None
+    evicts: Eviction | None = None
     invalid: str = ""
+
+    @property
+    def past_first(self) -> tuple[int, ...]:
+        """The slot of each batch entry that row 0 of the past buffers stands for."""
+        return (0,) * self.batch if self.evicts is None else self.evicts.past
+
+    @property
+    def present_first(self) -> tuple[int, ...]:
+        """The slot of each batch entry that row 0 of the present buffers stands for."""
+        return (0,) * self.batch if self.evicts is None else self.evicts.present
+
+    @property
+    def present_capacity(self) -> int:
+        """Length of the present buffers."""
+        return self.capacity if self.evicts is None else self.evicts.capacity
 
     @property
     def group(self) -> int:

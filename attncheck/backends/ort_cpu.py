@@ -36,6 +36,10 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(lambda _, asked, __: asked.dtype == "bfloat16", "the CPU provider has no kernels of attention in bfloat16"),
     *GQA_REFUSALS,
     Refusal(
+        lambda _, asked, __: asked.norm is not None,
+        "GroupQueryAttention on the CPU does not normalise queries and keys",
+    ),
+    Refusal(
         lambda case, asked, _: any(_is_broadcast(it, asked) for it in asked.masks) and _is_older_attention(case, asked),
         "Attention 23 and 24 take no attn_mask that is broadcast over the queries",
         ">=1.32",

@@ -30,6 +30,14 @@ REFUSALS: tuple[Refusal, ...] = (
         lambda _, problem, __: problem.rotary is not None,
         "scaled_dot_product_attention does not rotate queries and keys",
     ),
+    Refusal(
+        lambda _, problem, __: problem.norm is not None,
+        "scaled_dot_product_attention does not normalise queries and keys",
+    ),
+    Refusal(
+        lambda _, problem, __: problem.evicts is not None,
+        "scaled_dot_product_attention has no cache that evicts",
+    ),
     Refusal(lambda _, problem, __: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
     Refusal(
         lambda _, problem, __: problem.sink is not None or problem.smooth,

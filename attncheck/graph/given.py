@@ -51,6 +51,10 @@ def _misfit(it: Problem, inputs: Arrays) -> str:
         padded = (1,) * (4 - len(mask.shape)) + mask.shape
         if any(size not in (1, full) for size, full in zip(padded[:3], scores, strict=True)):
             return f"{mask.name} of shape {list(mask.shape)} does not spread over the scores {[*scores, it.capacity]}"
+    gains = () if it.norm is None else (it.norm.query, it.norm.key)
+    for gain in gains:
+        if inputs[gain].shape != (it.head_dim,):
+            return f"{gain} of shape {list(inputs[gain].shape)} should be [{it.head_dim}]"
     return _misfit_of_rotary(it, inputs)
 
 
@@ -77,7 +81,7 @@ def _misfit_of_rotary(it: Problem, inputs: Arrays) -> str:
 def outputs(problem: Problem) -> tuple[Output, ...]:
     """The outputs that a graph of this Problem gives, with their full shapes."""
     it = problem
-    present = (it.batch, it.kv_heads, it.capacity)
+    present = (it.batch, it.kv_heads, it.present_capacity)
     sized: list[tuple[Tensor | None, tuple[int, ...]]] = [
         (it.output, _laid_out(it, it.output)),
         (it.present_key, (*present, it.head_dim)),

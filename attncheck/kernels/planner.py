@@ -59,6 +59,8 @@ def _query(draft: Draft) -> View:
     """The queries in f32, turned where the problem says so."""
     problem = draft.problem
     given = draft.tensor(problem.query, problem.heads, problem.rows, problem.head_dim)
+    if problem.norm is not None:
+        given = _normalise(draft, "query", given, problem.q_len, problem.norm.query, problem.norm.query_epsilon)
     if problem.rotary is None and draft.elem == "f32" and given.held == given.heads:
         return given
     staged = draft.scratch("staged query", "f32", problem.heads, problem.rows, problem.head_dim)
@@ -68,21 +70,52 @@ def _query(draft: Draft) -> View:
 
 
 def _present(draft: Draft, role: str, new: Tensor, past: Tensor | None, present: Tensor | None, dim: int) -> View:
-    """The present keys or values: past rows, then new ones; new keys are turned where the problem says so."""
+    """All slots of keys or values: past rows, then new ones; new keys are normalised and turned where that is asked."""
     problem = draft.problem
-    if present is not None:
+    if present is not None and problem.evicts is None:
         slots = draft.tensor(present, problem.kv_heads, problem.capacity, dim, output=True)
     else:
         slots = draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
     if past is not None and any(problem.past_len):
         rows = draft.tensor(past, problem.kv_heads, problem.past_capacity, dim)
-        extents = draft.constant("past extents", np.array([(0, past_len) for past_len in problem.past_len], np.int32))
+        firsts = zip(problem.past_first, problem.past_len, strict=True)
+        extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
         _store(draft, extents, rows, slots, draft.elem, turn=False)
     rows = draft.tensor(new, problem.kv_heads, problem.new_rows, dim)
+    if role == "key" and problem.norm is not None:
+        rows = _normalise(draft, role, rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
     appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
     extents = draft.constant("new extents", appended)
     _store(draft, extents, rows, slots, draft.elem, turn=role == "key" and problem.rotary is not None)
+    if present is not None and problem.evicts is not None:
+        _evict(draft, slots, present, dim)
     return slots
+
+
+def _normalise(draft: Draft, role: str, rows: View, lengths: tuple[int, ...], gain: str, epsilon: float) -> View:
+    """New queries or keys after their RMS normalisation, in the dtype of the problem."""
+    normed = draft.scratch(f"normed {role}", draft.elem, rows.heads, rows.rows, rows.dim)
+    draft.buffers[gain] = Buffer(gain, rows.dim * itemsize(draft.elem), input=gain)
+    extents = draft.constant(f"{role} rows", np.array([(0, length) for length in lengths], np.int32))
+    total = draft.problem.batch * rows.heads * rows.rows
+    params = {"total": total, "heads": rows.heads, "rows": rows.rows, "dim": rows.dim, "source_first": rows.first}
+    params |= rows.strides("source")
+    bindings = (extents, gain, rows.buffer, normed.buffer)
+    draft.dispatch("norm", {"elem": draft.elem}, params | {"epsilon": epsilon}, bindings, -(-total // INVOCATIONS))
+    return normed
+
+
+def _evict(draft: Draft, slots: View, present: Tensor, dim: int) -> None:
+    """Give out the slots that the present buffers hold."""
+    problem = draft.problem
+    given = draft.tensor(present, problem.kv_heads, problem.present_capacity, dim, output=True)
+    firsts = zip(problem.present_first, problem.kv_len, strict=True)
+    extents = draft.constant("kept extents", np.array([(first, end - first) for first, end in firsts], np.int32))
+    total = problem.batch * given.heads * given.rows * dim
+    params = {"total": total, "heads": given.heads, "rows": given.rows, "dim": dim}
+    params |= slots.strides("slot") | given.strides("present")
+    bindings = (extents, slots.buffer, given.buffer)
+    draft.dispatch("evict", {"elem": draft.elem}, params, bindings, -(-total // INVOCATIONS))
 
 
 def _store(draft: Draft, extents: str, source: View, slots: View, stored: str, *, turn: bool) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-SHADERS = ("append", "rotary", "mask", "naive_scores", "naive_softmax", "naive_output", "online", "score_output")
+SHADERS = (
+    "append", "rotary", "norm", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
+    "score_output",
+)  # fmt: skip
 """Every shader that a plan may name."""
 
 

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from attncheck.oracle import scores as stages
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.buffers import present, slots
+from attncheck.oracle.buffers import held, kept, present
 from attncheck.oracle.masks import Overlay, cover, overlays
+from attncheck.oracle.norm import normalised
 from attncheck.oracle.rotary import Turned, turn, unturned
 from attncheck.oracle.softmax import Attended, Weights, attend, weigh
 from attncheck.problem import Arrays, Problem, Tensor, role_heads
@@ -87,15 +88,16 @@ def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
     past_k = _read(problem, problem.past_key, inputs, problem.kv_heads) if problem.past_key else None
     past_v = _read(problem, problem.past_value, inputs, problem.kv_heads) if problem.past_value else None
 
+    q, k = unturned(new_q), unturned(new_k)
+    if problem.norm:
+        q_gain, k_gain = (widen(inputs[name], problem.dtype) for name in (problem.norm.query, problem.norm.key))
+        q = normalised(new_q, q_gain, problem.norm.query_epsilon)
+        k = normalised(new_k, k_gain, problem.norm.key_epsilon)
     if problem.rotary:
-        q = turn(new_q, problem.rotary, inputs, problem.dtype)
-        k = turn(new_k, problem.rotary, inputs, problem.dtype)
-        keys = Turned(
-            present(problem, past_k, k.values), present(problem, None, k.compute), present(problem, None, k.storage)
-        )
-    else:
-        q = unturned(new_q)
-        keys = unturned(present(problem, past_k, new_k))
+        q, k = (turn(rows, problem.rotary, inputs, problem.dtype) for rows in (q, k))
+    keys = Turned(
+        present(problem, past_k, k.values), present(problem, None, k.compute), present(problem, None, k.storage)
+    )
     values = present(problem, past_v, new_v)
 
     operands = _operands(problem, inputs, q, keys, values)
@@ -115,8 +117,9 @@ def _check(problem: Problem) -> None:
     stated = _query_rows(problem)
     sees = problem.visible[..., 0] < problem.visible[..., 1]
     beyond = problem.visible[..., 1] > np.asarray(problem.kv_len)[:, None]
-    if np.any(stated & sees & (beyond | (problem.visible[..., 0] < 0))):
-        raise ValueError("a query row of the Problem sees slots outside [0, kv_len)")
+    before = problem.visible[..., 0] < np.asarray(problem.past_first)[:, None]
+    if np.any(stated & sees & (beyond | before)):
+        raise ValueError("a query row of the Problem sees slots that no buffer holds, outside [past_first, kv_len)")
     if problem.rotary and problem.rotary.positions.shape != (problem.batch, max(problem.rows, problem.new_rows)):
         raise ValueError("rotary positions of the Problem must be [batch, rows], one for each new query and key")
 
@@ -203,8 +206,9 @@ def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float
 
 
 def _present(problem: Problem, tensor: Tensor, rows: Turned) -> Answer:
-    stated = np.broadcast_to(slots(problem)[:, None, :, None], rows.values.shape)
-    return _stated_answer(tensor, rows.values, rows.compute, rows.storage, stated)
+    values, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
+    stated = np.broadcast_to(held(problem)[:, None, :, None], values.shape)
+    return _stated_answer(tensor, values, compute, storage, stated)
 
 
 def _stated_answer(tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool) -> Answer:

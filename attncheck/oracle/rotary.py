@@ -19,11 +19,11 @@ from attncheck.tensors.dtypes import widen
 
 @dataclass(frozen=True)
 class Turned:
-    """Rows after rotation, [batch, heads, rows, head_dim] each.
+    """Rows after what is done to them before attention, [batch, heads, rows, head_dim] each.
 
-    values   the rotated rows
-    compute  |x1 cos| + |x2 sin|: times u, a first-order bound on the rotation's error; 0 in dims that do not turn
-    storage  |values| where they are rounded to the storage dtype on their way, 0 in dims that do not turn
+    values   the rows
+    compute  times u, a first-order bound on their error; of a rotation |x1 cos| + |x2 sin| in dims that turn
+    storage  |values| where they are rounded to the storage dtype on their way, 0 in dims that are only copied
     """
 
     values: NDArray[np.float64]
@@ -37,8 +37,9 @@ def unturned(rows: NDArray[np.float64]) -> Turned:
     return Turned(rows, nothing, nothing)
 
 
-def turn(rows: NDArray[np.float64], rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
-    """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens."""
+def turn(given: Turned, rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
+    """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens; errors turn along."""
+    rows = given.values
     positions = rotary.positions[:, : rows.shape[2]]
     cos = widen(inputs[rotary.cos], dtype)[positions][:, None]
     sin = widen(inputs[rotary.sin], dtype)[positions][:, None]
@@ -48,10 +49,12 @@ def turn(rows: NDArray[np.float64], rotary: Rotary, inputs: Arrays, dtype: str) 
         first, second = slice(0, rotary.dim // 2), slice(rotary.dim // 2, rotary.dim)
     x1, x2 = rows[..., first], rows[..., second]
     cos, sin = cos[..., : rotary.dim // 2], sin[..., : rotary.dim // 2]
-    values, compute, storage = rows.copy(), np.zeros_like(rows), np.zeros_like(rows)
+    values, compute, storage = rows.copy(), given.compute.copy(), given.storage.copy()
     values[..., first] = x1 * cos - x2 * sin
     values[..., second] = x2 * cos + x1 * sin
-    compute[..., first] = np.abs(x1 * cos) + np.abs(x2 * sin)
-    compute[..., second] = np.abs(x2 * cos) + np.abs(x1 * sin)
-    storage[..., : rotary.dim] = np.abs(values[..., : rotary.dim])
+    cos, sin = np.abs(cos), np.abs(sin)
+    for bound, own in ((compute, np.abs(rows)), (storage, np.zeros_like(rows))):
+        e1, e2 = bound[..., first] + own[..., first], bound[..., second] + own[..., second]
+        bound[..., first], bound[..., second] = e1 * cos + e2 * sin, e2 * cos + e1 * sin
+    storage[..., : rotary.dim] += np.abs(values[..., : rotary.dim])
     return Turned(values, compute, storage)

@@ -37,7 +37,7 @@ def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
     size_q, size_k = np.abs(q.values), np.abs(k.values)
     error = _dot(size_q, size_k)
     stored = np.zeros_like(error)
-    if problem.rotary:
+    if problem.rotary or problem.norm:
         error += _dot(q.compute, size_k) + _dot(size_q, k.compute)
         stored += _dot(q.storage, size_k) + _dot(size_q, k.storage)
     error *= scale

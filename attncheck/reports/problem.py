@@ -69,7 +69,7 @@ def _sizes(it: Problem) -> dict[str, str]:
         "heads": f"{it.heads}, {it.group} to each of {it.kv_heads} kv_heads",
         "head_dim": f"{it.head_dim}" + (f", values {it.v_head_dim}" if it.v_head_dim != it.head_dim else ""),
         "rows": f"{plural(it.rows, 'query row')}, {plural(it.new_rows, 'new key row')}, padding included",
-        "buffers": f"{plural(it.past_capacity, 'past slot')}, {plural(it.capacity, 'present slot')}",
+        "buffers": f"{plural(it.past_capacity, 'past slot')}, {plural(it.present_capacity, 'present slot')}",
         "scale": f"{it.scale:.9g}",
         "softcap": f"{it.softcap:g}" if it.softcap else "none",
         "rotary": "none",
@@ -77,7 +77,16 @@ def _sizes(it: Problem) -> dict[str, str]:
     }
     if it.rotary is not None:
         told["rotary"] = f"{it.rotary.style}, the first {it.rotary.dim} of {it.head_dim} dims"
+    if it.norm is not None:
+        told["norm"] = f"RMS of queries (epsilon {it.norm.query_epsilon:g}) and keys (epsilon {it.norm.key_epsilon:g})"
+    if it.evicts is not None:
+        first, given = _list(it.past_first), _list(it.present_first)
+        told["evicts"] = f"row 0 of past is slot {first}, row 0 of present slot {given}"
     return told
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, dict.fromkeys(numbers)))
 
 
 def _visible(it: Problem, width: int | None) -> Iterator[Line]:

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from itertools import product
 from typing import get_args
 
-from attncheck.scenario.model import DataKind, DType, Holes, Kernel, Layout, Op, Past, Positions, RotaryStyle, Stage
+from attncheck.scenario.model import (
+    DataKind,
+    DType,
+    Holes,
+    Kernel,
+    Layout,
+    Op,
+    Past,
+    Positions,
+    QkNorm,
+    RotaryStyle,
+    Stage,
+)
 from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
 
 BATCH_LIMIT = 65_536
@@ -189,6 +201,22 @@ AXES: dict[str, Axis] = {
             "query_seqlens",
             Boolean(),
             "the new tokens of each entry are said by this input, so that `q_len` may differ after a past",
+            default=False,
+            ops=("gqa",),
+        ),
+        Axis(
+            "qk_norm",
+            Choice(("none", *get_args(QkNorm))),
+            "RMS normalisation of each head of queries and new keys before rotary: `plain` with the operator's "
+            "epsilon, `epsilon` with one of the graph's own, `epsilons` with one for each of the two beside it",
+            default="none",
+            ops=("gqa",),
+        ),
+        Axis(
+            "window_cache",
+            Boolean(),
+            "the KV buffers are `capacity` long, by default `window`, and hold the last keys only: the operator evicts "
+            "the others (`sliding_window_cache`)",
             default=False,
             ops=("gqa",),
         ),

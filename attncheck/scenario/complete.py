@@ -79,6 +79,13 @@ class Complete:
         return self.longest + (SHIFT if self.values["positions"] == "shifted" else 0)
 
     @property
+    def positions_with_padding(self) -> int:
+        """As `positions`, and for padded rows of a chunk after the longest past. Only sound after the batch rule."""
+        if self.values["query_seqlens"] is not True:
+            return self.positions
+        return max(self.positions, self.largest("past_len") + self.largest("q_len"))
+
+    @property
     def lowest_opset(self) -> int:
         """The oldest ai.onnx Attention that has what the case needs."""
         if self.has("window") or self.has("window_right"):

@@ -14,6 +14,7 @@ Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 Stage = Literal["raw", "capped", "biased", "weights"]
 Past = Literal["auto", "empty", "full"]
 Positions = Literal["implicit", "explicit", "shifted"]
+QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
 DEFAULT_THRESHOLD = 1024
@@ -55,6 +56,8 @@ class Scenario:
     mask_len          keys that bias or mask speaks for; None: all
     present           whether the graph asks for the present buffers
     query_seqlens     whether the graph is told how many new tokens each batch member has
+    qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
+    window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
     opset             version of ai.onnx Attention; 0 for other operators
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
@@ -92,6 +95,8 @@ class Scenario:
     past: Past = "auto"
     packed: bool = False
     query_seqlens: bool = False
+    qk_norm: QkNorm | None = None
+    window_cache: bool = False
     layout: Layout = "bsnh"
     opset: int = 0
     positions: Positions = "implicit"

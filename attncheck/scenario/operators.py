@@ -88,6 +88,8 @@ def _told(case: Complete) -> Iterator[Impossible]:
     if case.values["causal"] is False:
         message = "`query_seqlens` exists only where GroupQueryAttention is causal"
         yield Impossible(Mistake.WINDOW, ("query_seqlens", "causal"), message, "use `causal: true`")
+    if case.values["window_cache"] is True:
+        return
     capacity, longest = case.values["capacity"], case.largest("past_len")
     if longest == 0 and capacity == "exact" and case.values["past"] != "empty":
         message = "`query_seqlens` needs past buffers, but there is no past"
@@ -98,6 +100,25 @@ def _told(case: Complete) -> Iterator[Impossible]:
         message = f"a chunk of {rows} rows, padding included, after {longest} keys does not fit into {capacity} slots"
         hint = f"capacity: {longest + rows} or more"
         yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
+
+
+def _window_cache(case: Complete) -> Iterator[Impossible]:
+    """What a cache of the window's keys needs: a window, room for it, and no feature whose shape nobody states."""
+    if case.values["window_cache"] is not True:
+        return
+    window, capacity = case.values["window"], case.values["capacity"]
+    if not isinstance(window, int):
+        message = "`window_cache` without a `window` keeps no key"
+        yield Impossible(Mistake.WINDOW, ("window_cache", "window"), message, "add a `window`")
+    elif isinstance(capacity, int) and capacity < window:
+        message = f"a window_cache of {capacity} slots is smaller than its window of {window}"
+        yield Impossible(Mistake.CAPACITY, ("capacity", "window"), message, f"capacity: {window} or more, or `exact`")
+    if case.has("scores"):
+        message = "`scores` with `window_cache`: no text says over which keys they are given"
+        yield Impossible(Mistake.BUFFERS, ("scores", "window_cache"), message, "remove one of the two")
+    if case.values["past"] == "empty":
+        message = "`window_cache` needs past buffers with room for the window"
+        yield Impossible(Mistake.BUFFERS, ("past", "window_cache"), message, "use `past: auto`")
 
 
 def _cross(case: Complete) -> Iterator[Impossible]:
@@ -242,7 +263,8 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
-    (("query_seqlens", "causal", "past", "capacity", *_SIZES), _told),
+    (("window_cache", "window", "capacity", "scores", "past"), _window_cache),
+    (("query_seqlens", "window_cache", "causal", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),
     (("op", "past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),

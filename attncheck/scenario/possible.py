@@ -59,7 +59,7 @@ def _heads(case: Complete) -> Iterator[Impossible]:
 
 def _capacity(case: Complete) -> Iterator[Impossible]:
     capacity = case.values["capacity"]
-    if not isinstance(capacity, int) or not case.lists_fit:
+    if not isinstance(capacity, int) or not case.lists_fit or case.values["window_cache"] is True:
         return
     past = case.largest("past_len")
     if case.cross:
@@ -123,7 +123,7 @@ _SIZES = ("batch", *LENGTHS)
 _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (_SIZES, _batch),
     (("heads", "kv_heads"), _heads),
-    (("capacity", *_SIZES), _capacity),
+    (("capacity", "window_cache", *_SIZES), _capacity),
     (("rotary", "rotary_dim", "head_dim"), _rotary),
     (("rotary", "rotary_cache", "positions", *_SIZES), _rotary_cache),
     *operators.RULES,

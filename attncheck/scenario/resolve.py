@@ -32,7 +32,7 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     case = Complete(values, frozenset(assigned), batch)
     values.setdefault("opset", case.lowest_opset)
     if "rotary_cache" not in values:
-        values["rotary_cache"] = case.positions if case.lists_fit else 1
+        values["rotary_cache"] = case.positions_with_padding if case.lists_fit else 1
     return case
 
 
@@ -82,6 +82,8 @@ def scenario(
         past=values["past"],
         packed=values["packed"],
         query_seqlens=values["query_seqlens"],
+        qk_norm=_unless(values["qk_norm"], "none"),
+        window_cache=values["window_cache"],
         layout=values["layout"],
         opset=values["opset"] if values["op"] == "attention" else 0,
         positions=values["positions"],

@@ -1,7 +1,7 @@
-"""What joins the scores beside q and k: bias, holes, sink. As all data, a pure function of coordinates.
+"""What joins q, k and their scores: bias, holes, sink, gains. As all data, a pure function of coordinates.
 
-The recipe is that of `coordinates`, with the tensor names "bias", "holes" and "sink". A bias and a hole stand at
-(b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
+The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink" and those of the gains. A bias
+and a hole stand at (b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.tensors.coordinates import Bits, fold, normal, rows_bits, uniform
+from attncheck.tensors.coordinates import Bits, element_bits, fold, normal, rows_bits, uniform
 
 
 def bias(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -25,6 +25,13 @@ def holes(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int6
 def sink(seed: int, heads: int) -> NDArray[np.float64]:
     """Nearly normal, float64 [heads]: another for each head, about as large as a score."""
     return normal(rows_bits(seed, "sink", 1, heads, np.zeros((1, 1), np.int64)))[0, :, 0]
+
+
+def gain(seed: int, tensor: str, dim: int) -> NDArray[np.float64]:
+    """Uniform on [0.5, 1.5), float64 [dim]: the gain of a normalisation."""
+    bits = element_bits(rows_bits(seed, tensor, 1, 1, np.zeros((1, 1), np.int64)), dim)
+    swing: NDArray[np.float64] = 0.5 * uniform(bits)[0, 0, 0]
+    return 1.0 + swing
 
 
 def _bits(tensor: str, seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> Bits:

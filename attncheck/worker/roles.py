@@ -19,7 +19,8 @@ OUTPUTS = ("output", "present_key", "present_value")
 def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
     """Inputs by role, views [batch, heads, rows, dim] of the graph's arrays.
 
-    "cos", "sin" and "sink" are there where the problem has them, and each mask by its own name, all as they are.
+    "cos", "sin", "q_gain", "k_gain" and "sink" are there where the problem has them, and each mask by its own name, all
+    as they are.
     """
     found = {}
     for role, tensor in problem.items():
@@ -27,6 +28,8 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
             found[role] = _split(inputs[tensor["name"]], tensor, _heads(problem, role))
     if problem.get("rotary"):
         found["cos"], found["sin"] = (inputs[problem["rotary"][name]] for name in ("cos", "sin"))
+    if problem.get("norm"):
+        found["q_gain"], found["k_gain"] = (inputs[problem["norm"][name]] for name in ("query", "key"))
     if problem.get("sink"):
         found["sink"] = inputs[problem["sink"]]
     for mask in problem.get("masks", ()):

@@ -159,8 +159,8 @@ def model_of(node: onnx.NodeProto) -> bytes:
 def test_what_the_reading_half_does_not_know_is_named() -> None:
     with pytest.raises(read.Unreadable, match=r"exactly one attention node.*ai\.onnx\.Relu"):
         read.problem(model_of(helper.make_node("Relu", ["query"], ["output"])), {})
-    with pytest.raises(read.Unreadable, match=r"GroupQueryAttention with the attribute sliding_window_cache"):
-        read.problem(gqa_model(num_heads=2, kv_num_heads=1, sliding_window_cache=1), {})
+    with pytest.raises(read.Unreadable, match=r"GroupQueryAttention with the attribute unheard_of"):
+        read.problem(gqa_model(num_heads=2, kv_num_heads=1, unheard_of=1), {})
 
 
 def masked(mask: NDArray[np.int32]) -> Problem:

@@ -44,6 +44,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "own-scale": {"q_len": (9,), "scale": 0.6},
     "tail": {"q_len": (5,), "head_dim": 5},
     "ragged-rotary": {"q_len": (1, 7, 4), "rotary": "half"},
+    "normalised": {"q_len": (4,), "past_len": (3,), "qk_norm": "epsilons", "rotary": "half"},
+    "evicting": {"q_len": (3,), "past_len": (19,), "window": 4, "capacity": 7, "window_cache": True, "rotary": "half"},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
     "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "keys": (9,)},

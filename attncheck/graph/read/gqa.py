@@ -14,15 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.graph.eviction import resident
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Mask, Problem, Rotary, Scores, ScoreStage, Tensor
+from attncheck.problem import Eviction, Mask, Norm, Problem, Rotary, Scores, ScoreStage, Tensor
 
 _ATTRIBUTES = (
     "num_heads", "kv_num_heads", "scale", "softcap", "local_window_size", "do_rotary", "rotary_interleaved",
     "smooth_softmax", "causal", "qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon",
+    "sliding_window_cache",
 )  # fmt: skip
-_LATER_INPUTS = {12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight"}
+_LATER_INPUTS = {12: "k_scale", 13: "v_scale"}
 _STAGES: dict[int, ScoreStage] = {1: "biased", 2: "weights"}
 """qk_output: "before (1) or after (2) softmax normalization"."""
 
@@ -50,6 +52,7 @@ def read(node: Node) -> Problem:
     past = node.array(3)
     past_capacity = 0 if past is None else past.shape[2]
     rotary = _rotary(node, lengths, longest)
+    evicts = _evicts(node, lengths, past_capacity)
     return Problem(
         op=node.op,
         dtype=node.dtype(0),
@@ -61,7 +64,7 @@ def read(node: Node) -> Problem:
         head_dim=head_dim,
         v_head_dim=head_dim,
         past_capacity=past_capacity,
-        capacity=max(past_capacity, longest),
+        capacity=max(past_capacity, longest) if evicts is None else longest,
         q_len=tuple(lengths.new.tolist()),
         past_len=tuple(lengths.past.tolist()),
         new_len=tuple(lengths.new.tolist()),
@@ -82,7 +85,9 @@ def read(node: Node) -> Problem:
         sink=node.name(11),
         smooth=node.attribute("smooth_softmax", 0) == 1 and node.name(11) is None,
         scores=_scores(node, longest),
-        invalid=_invalid(node, lengths, rotary),
+        norm=_norm(node),
+        evicts=evicts,
+        invalid=_invalid(node, lengths, rotary, past_capacity),
     )
 
 
@@ -122,6 +127,23 @@ def _visible(node: Node, it: _Lengths) -> NDArray[np.int32]:
     return intervals.narrowed(visible)
 
 
+def _norm(node: Node) -> Norm | None:
+    """q_norm_weight and k_norm_weight, each with its own epsilon, or qk_norm_epsilon, or 1e-6."""
+    query, key = node.name(14), node.name(15)
+    if query is None or key is None:
+        return None
+    shared = node.attribute("qk_norm_epsilon", 1e-6)
+    return Norm(query, key, node.attribute("q_norm_epsilon", shared), node.attribute("k_norm_epsilon", shared))
+
+
+def _evicts(node: Node, it: _Lengths, capacity: int) -> Eviction | None:
+    window = node.attribute("local_window_size", -1)
+    if not node.attribute("sliding_window_cache", 0) or not 0 < window <= capacity:
+        return None
+    past, total = (length - resident(length, capacity, window) for length in (it.past, it.past + it.new))
+    return Eviction(tuple(past.tolist()), tuple(total.tolist()), capacity)
+
+
 def _masks(node: Node) -> tuple[Mask, ...]:
     name, bias = node.name(10), node.array(10)
     return () if name is None or bias is None else (Mask(name, "additive", bias.shape, bias.shape[-1]),)
@@ -131,6 +153,8 @@ def _scores(node: Node, longest: int) -> Scores | None:
     name, stage = node.output(3), node.attribute("qk_output", 0)
     if name is None:
         return None
+    if node.attribute("sliding_window_cache", 0):
+        raise Unreadable(f"{node.op} with output_qk and sliding_window_cache is not read: its text gives no shape")
     if stage not in _STAGES:
         raise Unreadable(f"{node.op} is asked for output_qk, but qk_output is {stage}: 1 and 2 say what it holds")
     # "Values of QK matrix multiplication, before softmax": ONNX Runtime writes 0 for keys that causality or a window
@@ -164,8 +188,12 @@ def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
     )
 
 
-def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None) -> str:
+def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None, capacity: int) -> str:
     """Why the operator's text forbids the node, or nothing."""
+    if node.attribute("sliding_window_cache", 0) and not 0 < node.attribute("local_window_size", -1) <= capacity:
+        return "sliding_window_cache needs a local_window_size above 0 and past buffers at least as long"
+    if (node.name(14) is None) != (node.name(15) is None):
+        return "q_norm_weight and k_norm_weight must be provided together"
     if node.attribute("do_rotary", 0) and rotary is None:
         return "do_rotary=1 needs cos_cache and sin_cache"
     cos = node.array(7)
@@ -175,8 +203,6 @@ def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None) -> str:
         return "local_window_size must be -1 when causal is 0"
     if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():
         return "query_seqlens must lie between 0 and min(sequence_length, seqlens_k + 1)"
-    past = node.array(3)
-    held = 0 if past is None else past.shape[2]
-    if (lengths.past > held).any():
-        return f"seqlens_k speaks of {lengths.past.max()} past tokens, and past_key has {held} rows"
+    if not node.attribute("sliding_window_cache", 0) and (lengths.past > capacity).any():
+        return f"seqlens_k speaks of {lengths.past.max()} past tokens, and past_key has {capacity} rows"
     return ""

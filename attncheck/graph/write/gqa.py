@@ -7,17 +7,26 @@ beyond an entry's q_len are right padding, which the operator's text says is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from attncheck.graph.case import Output
+from attncheck.graph.eviction import resident
 from attncheck.graph.model import single_node_model
 from attncheck.graph.write import over_scores, parts
 from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario
-from attncheck.tensors import data, poison
+from attncheck.tensors import data, modifiers, poison
+
+EPSILONS: Mapping[str, Mapping[str, float]] = {
+    "plain": {},
+    "epsilon": {"qk_norm_epsilon": 0.25},
+    "epsilons": {"qk_norm_epsilon": 8.0, "q_norm_epsilon": 0.25, "k_norm_epsilon": 0.5},
+}
+"""The attributes of each `qk_norm`: epsilons of the size of what they are added to, or nobody would miss them."""
 
 
 def write(scenario: Scenario) -> Parts:
@@ -33,7 +42,8 @@ def write(scenario: Scenario) -> Parts:
         ("position_ids", _position_ids(scenario)),
         ("attention_bias", over_scores.bias(scenario, _total(scenario))),
         ("head_sink", over_scores.sink(scenario)),
-        *((name, None) for name in ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")),
+        *((name, None) for name in ("k_scale", "v_scale")),
+        *_gains(scenario),
         ("query_seqlens", np.array(scenario.q_len, np.int32) if scenario.query_seqlens else None),
     ]
     outputs = _outputs(scenario)
@@ -58,30 +68,46 @@ def _past_buffers(scenario: Scenario) -> Inputs:
     length = _past_capacity(scenario)
     if length == 0 and scenario.past == "auto":
         return [("past_key", None), ("past_value", None)]
-    past_len = np.array(scenario.past_len)[:, None]
+    held = np.array(scenario.past_len)[:, None]
+    if scenario.window_cache and scenario.window is not None:
+        held = resident(held, length, min(scenario.window, length))
     slots = np.arange(length)
     buffers = {
-        name: parts.past_rows(scenario, tensor, scenario.kv_heads, -past_len[:, 0], length)
+        name: parts.past_rows(scenario, tensor, scenario.kv_heads, -held[:, 0], length)
         for name, tensor in (("past_key", "k"), ("past_value", "v"))
     }
     if scenario.window is not None:
-        seen = slots >= past_len + 1 - scenario.window
+        seen = slots >= held + 1 - scenario.window
         buffers["past_value"] = poison.overwrite_hidden(buffers["past_value"], seen)
     return [
-        (name, parts.buffer(poison.blank_unread(rows, slots < past_len), scenario.dtype))
-        for name, rows in buffers.items()
+        (name, parts.buffer(poison.blank_unread(rows, slots < held), scenario.dtype)) for name, rows in buffers.items()
     ]
 
 
 def _total(scenario: Scenario) -> int:
-    """total_sequence_length: the longest kv_len, or with query_seqlens also room for the padding of its chunk."""
-    if scenario.query_seqlens:
+    """total_sequence_length: the longest kv_len, or with query_seqlens also room for the padding of its chunk.
+
+    A cache of the window takes in no padding, and needs none.
+    """
+    if scenario.query_seqlens and not scenario.window_cache:
         return max(scenario.past_len) + max(scenario.q_len)
     return max(scenario.kv_len)
 
 
 def _past_capacity(scenario: Scenario) -> int:
-    return max(scenario.past_len) if scenario.capacity is None else scenario.capacity
+    if scenario.capacity is not None:
+        return scenario.capacity
+    return scenario.window if scenario.window_cache and scenario.window else max(scenario.past_len)
+
+
+def _gains(scenario: Scenario) -> Inputs:
+    """The gains of the normalisation of queries and keys, [head_dim]."""
+    names = ("q_norm_weight", "k_norm_weight")
+    if scenario.qk_norm is None:
+        return [(name, None) for name in names]
+    return [
+        (name, parts.buffer(modifiers.gain(scenario.seed, name, scenario.head_dim), scenario.dtype)) for name in names
+    ]
 
 
 def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
@@ -102,6 +128,8 @@ def _position_ids(scenario: Scenario) -> Array | None:
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     rows = max(scenario.q_len)
     capacity = _total(scenario) if scenario.capacity is None else scenario.capacity
+    if scenario.window_cache:
+        capacity = _past_capacity(scenario)
     present = (scenario.batch, scenario.kv_heads, capacity, scenario.head_dim)
     scores = (scenario.batch, scenario.heads, rows, _total(scenario))
     return (
@@ -115,18 +143,29 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
 def _attributes(scenario: Scenario) -> dict[str, Any]:
     """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
     attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
+    attributes |= _of_rows(scenario)
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
     if scenario.softcap:
         attributes["softcap"] = scenario.softcap
     if scenario.window is not None:
         attributes["local_window_size"] = scenario.window
+    if scenario.window_cache:
+        attributes["sliding_window_cache"] = 1
     if not scenario.causal:
         attributes["causal"] = 0
     if scenario.smooth:
         attributes["smooth_softmax"] = 1
     if scenario.scores is not None:
         attributes["qk_output"] = {"biased": 1, "weights": 2}[scenario.scores]
+    return attributes
+
+
+def _of_rows(scenario: Scenario) -> dict[str, Any]:
+    """What is done to new queries and keys before attention."""
+    attributes: dict[str, Any] = {}
+    if scenario.qk_norm is not None:
+        attributes |= EPSILONS[scenario.qk_norm]
     if scenario.rotary is not None:
         attributes["do_rotary"] = 1
     if scenario.rotary == "interleaved":

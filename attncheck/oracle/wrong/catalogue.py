@@ -7,10 +7,12 @@ from dataclasses import replace
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.evictions import EVICTIONS
 from attncheck.oracle.wrong.extras import EXTRAS
 from attncheck.oracle.wrong.heads import HEADS
 from attncheck.oracle.wrong.lengths import LENGTHS
 from attncheck.oracle.wrong.masks import MASKS
+from attncheck.oracle.wrong.norms import NORMS
 from attncheck.oracle.wrong.positions import POSITIONS
 from attncheck.oracle.wrong.presents import PRESENTS
 from attncheck.oracle.wrong.scores import SCORES
@@ -18,14 +20,14 @@ from attncheck.problem import Problem
 
 OFTEN_TWO = {
     "causal-ignored", "causal-top-left", "kv-heads-tiled", "length-of-entry-0", "longest-length", "mask-ignored",
-    "rotary-from-zero", "rotary-half-for-interleaved", "rotary-ignored", "scale-default", "scale-missing",
-    "sink-ignored", "softcap-ignored", "unread-times-zero", "value-upper-half-zero", "window-ignored",
+    "norm-ignored", "rotary-from-zero", "rotary-half-for-interleaved", "rotary-ignored", "scale-default",
+    "scale-missing", "sink-ignored", "softcap-ignored", "unread-times-zero", "value-upper-half-zero", "window-ignored",
     "window-one-long", "window-one-short",
 }  # fmt: skip
 """Features that a dispatch path leaves out beside another fault."""
 
 _GROUPS = (
-    tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES,
+    tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle import rotary
+from attncheck.oracle.buffers import kept
 from attncheck.oracle.masks import cover, overlays
+from attncheck.oracle.norm import normalised
 from attncheck.problem import Arrays, Problem, Rotary, Tensor, role_heads
 from attncheck.tensors.dtypes import dtype, widen
 
@@ -67,7 +69,12 @@ def softmax(tile: Tile) -> Float:
 
 def turn(rows: Float, how: Rotary, inputs: Arrays, dtype: str) -> Float:
     """The rotation of a right kernel: [batch, heads, rows, head_dim] by the positions of its tokens."""
-    return rotary.turn(rows, how, inputs, dtype).values
+    return rotary.turn(rotary.unturned(rows), how, inputs, dtype).values
+
+
+def normalise(rows: Float, gain: Float, epsilon: float) -> Float:
+    """The RMS normalisation of a right kernel: each row of [batch, heads, rows, head_dim]."""
+    return normalised(rows, gain, epsilon).values
 
 
 def _as_it_is(_: Problem, rows: Float) -> Float:
@@ -85,6 +92,7 @@ class Recipe:
     kv_head     the KV head that each query head reads; None: the one of its group
     score_dims  leading dims of q and k that enter their dot product; None: all
     parts       batch entries and query rows whose output is wanted; None: all, in blocks that bound the memory
+    normalise       RMS normalisation of new queries or new keys by a gain [head_dim] and an epsilon
     turn_q, turn_k  rotate new queries and new keys
     arrange     reorders the slots of a present buffer [batch, kv_heads, capacity, dim] before it is read and given out
     weights     makes weights of scores
@@ -96,6 +104,7 @@ class Recipe:
     kv_head: tuple[int, ...] | None = None
     score_dims: int | None = None
     parts: tuple[tuple[slice, slice], ...] | None = None
+    normalise: Callable[[Float, Float, float], Float] = normalise
     turn_q: Callable[[Float, Rotary, Arrays, str], Float] = turn
     turn_k: Callable[[Float, Rotary, Arrays, str], Float] = turn
     arrange: Callable[[Problem, Float], Float] = _as_it_is
@@ -132,7 +141,7 @@ def compute(recipe: Recipe) -> dict[str, Float]:
 def _same_operands(one: Recipe, other: Recipe) -> bool:
     """Whether nothing was replaced but what comes after the operands."""
     later = ("visible", "scale", "softcap")
-    steps = ("inputs", "turn_q", "turn_k", "arrange")
+    steps = ("inputs", "normalise", "turn_q", "turn_k", "arrange")
     return all(getattr(one, step) is getattr(other, step) for step in steps) and all(
         getattr(one.problem, field.name) is getattr(other.problem, field.name)
         for field in fields(Problem)
@@ -143,6 +152,10 @@ def _same_operands(one: Recipe, other: Recipe) -> bool:
 def _operands(recipe: Recipe) -> Operands:
     problem = recipe.problem
     q, new_k = _read(recipe, problem.query, problem.heads), _read(recipe, problem.key, problem.kv_heads)
+    if problem.norm is not None:
+        q_gain, k_gain = (widen(recipe.inputs[it], problem.dtype) for it in (problem.norm.query, problem.norm.key))
+        q = recipe.normalise(q, q_gain, problem.norm.query_epsilon)
+        new_k = recipe.normalise(new_k, k_gain, problem.norm.key_epsilon)
     if problem.rotary is not None:
         q = recipe.turn_q(q, problem.rotary, recipe.inputs, problem.dtype)
         new_k = recipe.turn_k(new_k, problem.rotary, recipe.inputs, problem.dtype)
@@ -158,8 +171,8 @@ def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
         results = recipe.finish(problem, Results(output, operands.keys, operands.values, scores))
     named = (
         (problem.output, results.output),
-        (problem.present_key, results.present_key),
-        (problem.present_value, results.present_value),
+        (problem.present_key, kept(problem, results.present_key)),
+        (problem.present_value, kept(problem, results.present_value)),
     )
     found = {tensor.name: _laid_out(array, tensor) for tensor, array in named if tensor is not None}
     if problem.scores is not None and results.scores is not None:
@@ -177,11 +190,15 @@ def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
     batch, heads, _, dim = new.shape
     whole = np.full((batch, heads, problem.capacity, dim), np.nan)
     if past is not None:
-        whole[:, :, : problem.past_capacity] = _read(recipe, past, heads)[:, :, : problem.capacity]
+        rows = _read(recipe, past, heads)
+        for member, first in enumerate(problem.past_first):
+            room = max(0, min(problem.past_capacity, problem.capacity - first))
+            whole[member, :, first : first + room] = rows[member, :, :room]
     lengths = np.array([problem.past_len, problem.new_len]).T
     for past_len, new_len in np.unique(lengths, axis=0):
         members = np.flatnonzero((lengths == (past_len, new_len)).all(axis=1))
-        whole[members, :, past_len : past_len + new_len] = new[members, :, :new_len]
+        room = max(0, min(new_len, problem.capacity - past_len))
+        whole[members, :, past_len : past_len + room] = new[members, :, :room]
     return whole
 
 
