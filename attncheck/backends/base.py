@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 from attncheck.vocabulary import Verdict
 
 Compute = Literal["f32", "native"]
@@ -108,10 +108,10 @@ class Backend(Protocol):
     def check(self, hello: Hello) -> None:
         """Raise BackendUnavailable when the started runtime cannot serve (too old, no adapter)."""
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """The declared reason why this backend does not cover the case, or None."""
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """The requests that compute the case, the judged one first. Raises CannotRequest."""
 
     def fallback(self, evidence: Evidence) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 
 class Callable:
@@ -35,11 +35,11 @@ class Callable:
     def check(self, hello: Hello) -> None:
         """Whatever imports can be tried."""
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """A function declares nothing: what it refuses, by an exception, is an error."""
         return None
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One call."""
         outputs = [asdict(output) for output in case.outputs]
         return (Request("", {"model": case.model, "problem": asdict(problem), "outputs": outputs}),)

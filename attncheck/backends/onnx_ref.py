@@ -8,7 +8,7 @@ import onnx
 
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 PROVIDER = "onnx.reference"
 STANDARD = frozenset({"", "ai.onnx"})
@@ -33,13 +33,13 @@ class OnnxRef:
                 "(pip install 'onnx>=1.18')"
             )
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """Operators that ONNX itself does not define."""
         nodes = onnx.load_from_string(case.model).graph.node
         foreign = sorted({f"{node.domain}.{node.op_type}" for node in nodes if node.domain not in STANDARD})
         return f"ONNX's reference evaluator has no {', '.join(foreign)}" if foreign else None
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One evaluation of the model."""
         return (Request("", {"model": case.model}),)
 

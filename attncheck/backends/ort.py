@@ -7,9 +7,9 @@ from typing import Any
 
 from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
-from attncheck.backends.refusals import Refusal
+from attncheck.backends.refusals import Declared, Refusal
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 OLDEST = "1.20"
 """The oldest ONNX Runtime whose GroupQueryAttention has every attribute that the shipped scenarios use (softcap)."""
@@ -26,11 +26,13 @@ GQA_REFUSALS: tuple[Refusal, ...] = (
         "rotary GroupQueryAttention takes only a head_dim and a rotary_dim that are multiples of 16",
     ),
     Refusal(
-        lambda case, asked, _: asked.op == GQA
-        and asked.batch > 1
-        and asked.rows > 1
-        and max(asked.past_len) > 0
-        and "query_seqlens" not in case.inputs,
+        lambda case, asked, _: (
+            asked.op == GQA
+            and asked.batch > 1
+            and asked.rows > 1
+            and max(asked.past_len) > 0
+            and "query_seqlens" not in case.inputs
+        ),
         "GroupQueryAttention takes q_len > 1 with a past only for batch 1, or with query_seqlens",
     ),
 )
@@ -46,7 +48,7 @@ class Ort:
     """
 
     compute: Compute = "native"
-    refusals: tuple[Refusal, ...] = GQA_REFUSALS
+    refusals: tuple[Declared, ...] = GQA_REFUSALS
 
     def __init__(
         self, name: str, provider: str, plugin: str | None = None, options: Mapping[str, str] | None = None
@@ -70,11 +72,11 @@ class Ort:
                 f"(pip install 'onnxruntime>={OLDEST}')"
             )
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """The first declared refusal that fits this version of ONNX Runtime, or None."""
         return refusals.first(self.refusals, case, problem, hello, "onnxruntime")
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One run of the model."""
         return (Request("", {"model": case.model}),)
 

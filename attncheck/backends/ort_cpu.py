@@ -12,7 +12,7 @@ import onnx
 
 from attncheck.backends.base import Compute
 from attncheck.backends.ort import GQA_REFUSALS, Ort
-from attncheck.backends.refusals import Refusal
+from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
 from attncheck.problem import Mask, Problem
 
@@ -32,8 +32,10 @@ def _is_broadcast(mask: Mask, problem: Problem) -> bool:
     return problem.rows > 1 and mask.shape[-2:-1] == (1,)
 
 
-REFUSALS: tuple[Refusal, ...] = (
-    Refusal(lambda _, asked, __: asked.dtype == "bfloat16", "the CPU provider has no kernels of attention in bfloat16"),
+REFUSALS: tuple[Declared, ...] = (
+    RefusalOfAny(
+        lambda _, asked, __: asked.dtype == "bfloat16", "the CPU provider has no kernels of attention in bfloat16"
+    ),
     *GQA_REFUSALS,
     Refusal(
         lambda _, asked, __: asked.norm is not None,
@@ -45,15 +47,16 @@ REFUSALS: tuple[Refusal, ...] = (
         ">=1.32",
     ),
     Refusal(
-        lambda case, asked, _: any(it.shape[-1] < asked.capacity for it in asked.masks)
-        and _is_older_attention(case, asked),
+        lambda case, asked, _: (
+            any(it.shape[-1] < asked.capacity for it in asked.masks) and _is_older_attention(case, asked)
+        ),
         "Attention 23 and 24 take no attn_mask that is shorter than the keys",
         ">=1.32",
     ),
     Refusal(
-        lambda case, asked, _: asked.past_key is not None
-        and asked.present_key is None
-        and _is_older_attention(case, asked),
+        lambda case, asked, _: (
+            asked.past_key is not None and asked.present_key is None and _is_older_attention(case, asked)
+        ),
         "Attention 23 and 24 take a past only where the present is asked for",
         ">=1.32",
     ),
@@ -76,7 +79,7 @@ class OrtCpu(Ort):
     """ONNX Runtime's CPU provider as a backend; computes float16 inputs in float32 and stores float16."""
 
     compute: Compute = "f32"
-    refusals: tuple[Refusal, ...] = REFUSALS
+    refusals: tuple[Declared, ...] = REFUSALS
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
         super().__init__("ort-cpu", PROVIDER, options=options)

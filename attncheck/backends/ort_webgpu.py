@@ -15,9 +15,9 @@ from onnx import TensorProto, helper
 
 from attncheck.backends.base import Compute, Hello, Launch
 from attncheck.backends.ort import GQA_REFUSALS, Ort
-from attncheck.backends.refusals import Refusal
+from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 PROVIDER = "WebGpuExecutionProvider"
 PLUGIN = "onnxruntime_ep_webgpu"
@@ -43,11 +43,11 @@ def _nodes(case: Case, operator: str) -> list[onnx.NodeProto]:
     return [node for node in onnx.load_from_string(case.model).graph.node if node.op_type == operator]
 
 
-def _lacks_f16(_: Case, problem: Problem, hello: Hello) -> bool:
+def _lacks_f16(_: Case, problem: AnyProblem, hello: Hello) -> bool:
     return problem.dtype == "float16" and bool(hello.device.get("refuses", {}).get(F16))
 
 
-REFUSALS: tuple[Refusal, ...] = (
+REFUSALS: tuple[Declared, ...] = (
     *GQA_REFUSALS,
     Refusal(
         lambda case, *_: _takes(case, *PADDING_MASK),
@@ -66,7 +66,7 @@ REFUSALS: tuple[Refusal, ...] = (
         "GroupQueryAttention on WebGPU has no score output",
     ),
     Refusal(_looks_ahead, "GroupQueryAttention on WebGPU is causal"),
-    Refusal(_lacks_f16, "the device does not compute in float16"),
+    RefusalOfAny(_lacks_f16, "the device does not compute in float16"),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from attncheck.backends.base import Backend, Compute, Evidence, Hello, Launch, Request
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Placed:
         """As the backend does."""
         self._backend.check(hello)
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """As the backend declares, for the version that its worker found."""
         return self._backend.unsupported(case, problem, hello)
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """As the backend does."""
         return self._backend.requests(case, problem, hello)
 

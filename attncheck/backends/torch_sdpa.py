@@ -9,9 +9,9 @@ import numpy as np
 
 from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
-from attncheck.backends.refusals import Refusal
+from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, Problem
 
 OLDEST = "2.5"
 """From here on there is `enable_gqa`, and a query row without a visible key gives zeros, not NaN."""
@@ -25,7 +25,11 @@ def _has_averaging_row(problem: Problem) -> bool:
     return problem.empty_row == "mean" and may_hide_all
 
 
-REFUSALS: tuple[Refusal, ...] = (
+REFUSALS: tuple[Declared, ...] = (
+    RefusalOfAny(
+        lambda _, problem, __: problem.kind != "attention",
+        "scaled_dot_product_attention computes attention, and nothing else",
+    ),
     Refusal(
         lambda _, problem, __: problem.rotary is not None,
         "scaled_dot_product_attention does not rotate queries and keys",
@@ -79,11 +83,11 @@ class TorchSdpa:
                 f"PyTorch {version} is too old: {OLDEST} or newer is needed (pip install 'torch>={OLDEST}')"
             )
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """What the function has no argument for."""
         return refusals.first(REFUSALS, case, problem, hello, "torch")
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One call."""
         outputs = [asdict(output) for output in case.outputs]
         return (Request("", {"problem": asdict(problem), "outputs": outputs}),)

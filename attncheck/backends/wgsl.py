@@ -13,7 +13,7 @@ from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.policy import Policy
 from attncheck.kernels.sources import SHADERS, ShaderError, read_shader
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 
 
 class Wgsl:
@@ -54,11 +54,11 @@ class Wgsl:
             except ShaderError as error:
                 raise BackendUnavailable(str(error)) from error
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         """What the kernels or the adapter cannot do."""
         return planner.refusal(problem, limits(hello))
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One plan a kernel that the policy chooses, the judged one first."""
         outputs = [{"name": output.name, "dtype": output.dtype, "shape": output.shape} for output in case.outputs]
         kernels = self._kernels(case, problem)
@@ -72,7 +72,7 @@ class Wgsl:
         """Without a dispatched kernel there is no proof that anything ran."""
         return None if evidence.kernels else f"no kernel was dispatched on {evidence.provider}"
 
-    def _kernels(self, case: Case, problem: Problem) -> tuple[str, ...]:
+    def _kernels(self, case: Case, problem: AnyProblem) -> tuple[str, ...]:
         policy = self.policy
         if not self.forced and case.kernel is not None:
             policy = replace(policy, kernel=case.kernel)

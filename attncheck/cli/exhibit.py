@@ -22,7 +22,7 @@ def tell(given: Given) -> None:
     """Print the scenario or model, the graph and the problem in words."""
     case = _case(given)
     printer = Printer()
-    printer.print(in_words.exhibit(case, read.problem(case.model, case.inputs), printer.width))
+    printer.print(in_words.exhibit(case, read.any_problem(case.model, case.inputs), printer.width))
 
 
 def save(given: Given, model: Path | None, inputs: Path | None) -> None:

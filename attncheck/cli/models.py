@@ -15,7 +15,7 @@ from attncheck.cli.messages import Stop
 from attncheck.graph import feeds, given, model_file
 from attncheck.graph.case import Case
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, Problem
 from attncheck.scenario import memory
 from attncheck.scenario.command_line import SET
 from attncheck.scenario.load import address
@@ -111,13 +111,18 @@ def _sizes(words: tuple[str, ...]) -> dict[str, int]:
     return sizes
 
 
-def _refuse_large(found: Case, it: Problem, limit: int) -> None:
-    widest = max(it.head_dim, it.v_head_dim)
-    shape = memory.Shape(it.dtype, it.batch, it.rows, it.capacity, it.heads, it.kv_heads, widest)
-    needed = memory.parts(shape)
+def _refuse_large(found: Case, it: AnyProblem, limit: int) -> None:
+    needed = memory.parts(_shape(it))
     if sum(part.size for part in needed) > limit:
         told = "\n".join(f"  {part}" for part in needed)
         raise Stop(
             f"{found.id} would take more than --memory-limit {memory.readable(limit)}:\n{told}\nnothing was run",
             ExitCode.USAGE,
         )
+
+
+def _shape(it: AnyProblem) -> memory.Shape:
+    if isinstance(it, Problem):
+        widest = max(it.head_dim, it.v_head_dim)
+        return memory.Shape(it.dtype, it.batch, it.rows, it.capacity, it.heads, it.kv_heads, widest)
+    return memory.Shape(it.dtype, it.batch, it.rows, 0, it.heads, it.heads, it.head_dim)

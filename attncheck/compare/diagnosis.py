@@ -5,9 +5,8 @@ Wrong kernels are first held against a few wrong rows, which costs little, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,8 @@ from attncheck.compare import judge, pattern
 from attncheck.compare.judge import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.wrong import blocks, scores
-from attncheck.oracle.wrong.catalogue import relevant
-from attncheck.oracle.wrong.entry import Wrong
-from attncheck.oracle.wrong.recipe import Recipe, Workshop
-from attncheck.problem import Arrays, Problem, split_heads
+from attncheck.oracle.wrong.lineup import Lineup, Parts, Suspect, lineup
+from attncheck.problem import AnyProblem, Arrays, role_of, split_heads
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import dtype, widen
 
@@ -40,9 +36,6 @@ CLOSER = 0.1
 CHANCE = 0.1
 """Elements of a buffer that nobody wrote may equal inputs so often, from what the memory held before."""
 
-PAIRS_UP_TO = 1 << 22
-"""Scores of a case up to which two faults at once are looked for."""
-
 NAMED = 3
 """So many wrong kernels are named where several give the same here."""
 
@@ -60,10 +53,11 @@ class _Output:
 class _Scene:
     """What is to be explained, and the few rows of it that are tried first: `probed` [batch, rows], within `parts`."""
 
-    workshop: Workshop
+    problem: AnyProblem
+    lineup: Lineup
     outputs: tuple[_Output, ...]
     roundoff: float
-    parts: tuple[tuple[slice, slice], ...]
+    parts: Parts
     probed: Bool
 
 
@@ -88,12 +82,8 @@ class _Fit:
     error: float
 
 
-_Fault = tuple[str, str, Recipe]
-"""Words, the name of a single wrong kernel or "", and how to compute it."""
-
-
 def diagnose(
-    problem: Problem,
+    problem: AnyProblem,
     inputs: Arrays,
     answers: Sequence[Answer],
     outputs: Arrays,
@@ -118,7 +108,7 @@ def diagnose(
 
 def _one_by_one(scene: _Scene, wrong: Sequence[_Output], single: Mapping[str, Sequence[_Fit]]) -> str:
     """Each output for itself: what one kernel of a backend spoils, the others need not."""
-    problem = scene.workshop.right.problem
+    problem = scene.problem
     if not single:
         return pattern.describe(problem, [each.places for each in scene.outputs])
     said = [f"{each.places.role} {_equals(single[each.name])}" for each in wrong if each.name in single]
@@ -139,7 +129,7 @@ def _number(value: float) -> str:
 
 
 def _scene(
-    problem: Problem,
+    problem: AnyProblem,
     inputs: Arrays,
     answers: Sequence[Answer],
     outputs: Arrays,
@@ -149,26 +139,26 @@ def _scene(
     seen = tuple(_output(problem, inputs, each, outputs[each.output], compute, override) for each in answers)
     storage = dtype(problem.dtype).roundoff
     roundoff = judge.CONSTANT[compute] * (dtype("float32").roundoff if compute == "f32" else storage)
-    parts, probed = _probes(problem, seen[0].places.wrong)
-    return _Scene(Workshop(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
+    parts, probed = _probes(seen[0].places.wrong)
+    return _Scene(problem, lineup(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
 
 
-def _known(problem: Problem, inputs: Arrays, values: Float) -> bool:
+def _known(problem: AnyProblem, inputs: Arrays, values: Float) -> bool:
     """Whether more of these elements of a present than chance would have it stand in keys or values, past or new."""
-    sources = (problem.key, problem.value, problem.past_key, problem.past_value)
-    given = [widen(inputs[tensor.name], problem.dtype).ravel() for tensor in sources if tensor is not None]
+    sources = {role.tensor.name for role in problem.inputs if role.name != "query"}
+    given = [widen(inputs[name], problem.dtype).ravel() for name in sources]
     return float(np.mean(np.isin(values, np.concatenate(given)))) > CHANCE
 
 
 def _output(
-    problem: Problem,
+    problem: AnyProblem,
     inputs: Arrays,
     answer: Answer,
     output: NDArray[np.generic],
     compute: Compute,
     override: Tolerance | None,
 ) -> _Output:
-    role, layout, heads = judge.role_of(problem, answer.output)
+    role = role_of(problem.outputs, answer.output)
     got = widen(output, problem.dtype)
     error, _ = judge.errors(got, answer.values)
     storage = dtype(problem.dtype)
@@ -176,15 +166,17 @@ def _output(
     room = ROOM * judge.tolerances(answer, storage, compute, None)
 
     def by_place(array: NDArray[np.generic]) -> Any:
-        return split_heads(array, layout, heads)
+        return split_heads(array, role.tensor.layout, role.shape[1])
 
     everywhere = bool(wrong[answer.stated].all())
-    foreign = role.startswith("present") and everywhere and not _known(problem, inputs, got[wrong])
-    places = Places(role, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign)
+    foreign = role.name.startswith("present") and everywhere and not _known(problem, inputs, got[wrong])
+    places = Places(
+        role.name, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign
+    )
     return _Output(answer.output, places, by_place(room))
 
 
-def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], ...], Bool]:
+def _probes(wrong: Bool) -> tuple[Parts, Bool]:
     """First, middle and last wrong row of the batch entry that has most; of entry 0 too, as others may be given its."""
     rows: Bool = np.any(wrong, axis=(1, 3))
     member = int(np.argmax(rows.sum(axis=1)))
@@ -192,7 +184,7 @@ def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], .
     chosen = sorted({int(row) for row in found[np.linspace(0, len(found) - 1, PROBES).astype(int)]})
     members = sorted({0, member})
     parts = tuple((slice(m, m + 1), slice(row, row + 1)) for m in members for row in chosen)
-    probed = np.zeros((problem.batch, problem.rows), np.bool_)
+    probed = np.zeros_like(rows)
     probed[member, chosen] = True
     return parts, probed
 
@@ -200,17 +192,11 @@ def _probes(problem: Problem, wrong: Bool) -> tuple[tuple[tuple[slice, slice], .
 def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
     """The wrong kernels that explain all outputs, and by name those that explain one wrong output alone.
 
-    Those of the catalogue, else what only numbers can tell and other blocks of keys, else two at once.
+    Those of the catalogue, else further ones.
     """
-    right = scene.workshop.right
-    known = relevant(right.problem)
     single: dict[str, tuple[_Fit, ...]] = {}
-    for recipes in (
-        ((wrong.words, wrong.name, wrong.change(right)) for wrong in known),
-        ((wrong.words, wrong.name, wrong.change(right)) for wrong in _hypotheses(scene)),
-        _pairs(scene, known),
-    ):
-        whole, found = _fitting(scene, recipes)
+    for suspects in (scene.lineup.known, *scene.lineup.further):
+        whole, found = _fitting(scene, suspects)
         if whole:
             return whole, {}
         single = found | single
@@ -219,51 +205,23 @@ def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]
     return (), single
 
 
-def _hypotheses(scene: _Scene) -> Iterator[Wrong]:
-    further = (*scores.HYPOTHESES, *blocks.HYPOTHESES)
-    return (wrong for wrong in further if wrong.relevant(scene.workshop.right.problem))
-
-
-def _pairs(scene: _Scene, known: Sequence[Wrong]) -> Iterator[_Fault]:
-    """Two faults at once, as a feature that a kernel ignores in a path that gets its blocks wrong."""
-    problem = scene.workshop.right.problem
-    if problem.batch * problem.heads * problem.rows * problem.capacity > PAIRS_UP_TO:
-        return
-    for first, second in combinations([wrong for wrong in known if wrong.pairs], 2):
-        once = first.change(scene.workshop.right)
-        if not second.relevant(once.problem):
-            continue
-        twice = second.change(once)
-        if _both_stand(scene.workshop.right, once, twice):
-            yield f"{first.words}, and {second.words}", "", twice
-
-
-def _both_stand(neither: Recipe, once: Recipe, twice: Recipe) -> bool:
-    """Whether the second change left the steps alone that the first one replaced."""
-    steps = [field.name for field in fields(Recipe) if field.name not in ("problem", "inputs", "parts")]
-    return all(
-        getattr(once, step) is getattr(neither, step) or getattr(twice, step) is getattr(once, step) for step in steps
-    )
-
-
-def _fitting(
-    scene: _Scene, recipes: Iterable[_Fault]
-) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
-    """Those recipes that explain every output, and by name those that explain one wrong output."""
+def _fitting(scene: _Scene, suspects: Iterable[Suspect]) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
+    """Those suspects that explain every output, and by name those that explain one wrong output."""
     whole: list[_Fit] = []
     single: dict[str, list[_Fit]] = {each.name: [] for each in scene.outputs if each.places.wrong.any()}
-    for words, kernel, recipe in recipes:
-        probe = scene.workshop.compute(replace(recipe, parts=scene.parts))
+    for suspect in suspects:
+        probe = suspect.outputs(scene.parts)
         if all(_distance(each, probe, scene, probed=True) is None for each in scene.outputs if each.name in single):
             continue
-        outputs = scene.workshop.compute(recipe)
+        outputs = suspect.outputs(None)
         errors = {each.name: _distance(each, outputs, scene, probed=False) for each in scene.outputs}
         for name, fits in single.items():
             error = errors[name]
             if error is not None:
-                fits.append(_Fit(words, kernel, error))
+                fits.append(_Fit(suspect.words, suspect.name, error))
         if None not in errors.values():
-            whole.append(_Fit(words, kernel, max(error for error in errors.values() if error is not None)))
+            largest = max(error for error in errors.values() if error is not None)
+            whole.append(_Fit(suspect.words, suspect.name, largest))
     return _closest(whole), {name: _closest(fits) for name, fits in single.items() if fits}
 
 
@@ -279,8 +237,8 @@ def _distance(each: _Output, outputs: Mapping[str, Float], scene: _Scene, *, pro
     Where the output is wrong, they must be far nearer than the right answer, for rounding alone is no wrong kernel.
     """
     places = each.places
-    _, layout, heads = judge.role_of(scene.workshop.right.problem, each.name)
-    values = split_heads(outputs[each.name], layout, heads).astype(np.float64)
+    role = role_of(scene.problem.outputs, each.name)
+    values = split_heads(outputs[each.name], role.tensor.layout, role.shape[1]).astype(np.float64)
     asked = (
         places.stated & scene.probed[:, None, :, None]
         if probed and places.role in ("output", "scores")

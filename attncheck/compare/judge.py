@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from attncheck.compare.difference import Difference, Place
 from attncheck.graph.case import Output
 from attncheck.oracle.answer import Answer
-from attncheck.problem import Arrays, Problem, split_heads
+from attncheck.problem import AnyProblem, Arrays, role_of, split_heads
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import DType, dtype, widen
 from attncheck.vocabulary import Verdict
@@ -39,11 +39,11 @@ class Incomparable(ValueError):
 
 
 class EmptyComparison(Incomparable):
-    """An output of attention without a single stated element: nothing could ever fail there."""
+    """The first output without a single stated element: nothing could ever fail there."""
 
 
 def differences(
-    problem: Problem,
+    problem: AnyProblem,
     answers: Sequence[Answer],
     outputs: Arrays,
     compute: Compute,
@@ -65,7 +65,7 @@ def differences(
 
 
 def agreement(
-    problem: Problem,
+    problem: AnyProblem,
     answers: Sequence[Answer],
     first: Arrays,
     second: Arrays,
@@ -93,10 +93,10 @@ def agreement(
     )
 
 
-def _stating(problem: Problem, answers: Sequence[Answer]) -> list[Answer]:
+def _stating(problem: AnyProblem, answers: Sequence[Answer]) -> list[Answer]:
     """The answers that state anything: scores and presents do not where there is no key, the output always does."""
     for answer in answers:
-        if role_of(problem, answer.output)[0] == "output" and not answer.stated.any():
+        if answer.output == problem.outputs[0].tensor.name and not answer.stated.any():
             raise EmptyComparison(f"output {answer.output} has no element that the operator states: nothing to compare")
     return [answer for answer in answers if answer.stated.any()]
 
@@ -138,7 +138,7 @@ def tolerances(answer: Answer, storage: DType, compute: Compute, override: Toler
 
 
 def _difference(
-    problem: Problem,
+    problem: AnyProblem,
     answer: Answer,
     got: Float,
     expected: Float,
@@ -147,8 +147,9 @@ def _difference(
     against: str,
     override: Tolerance | None,
 ) -> Difference:
-    role, layout, heads = role_of(problem, answer.output)
-    if role == "scores":
+    role = role_of(problem.outputs, answer.output)
+    layout, heads = role.tensor.layout, role.shape[1]
+    if role.name == "scores":
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
     error, nonfinite = errors(got, expected)
@@ -170,7 +171,7 @@ def _difference(
         return float(split_heads(array, layout, heads)[batch, head, row, dim])
 
     return Difference(
-        role=role,
+        role=role.name,
         subject=subject,
         against=against,
         max_abs=float(np.max(error, where=answer.stated, initial=0.0)),
@@ -205,14 +206,3 @@ def errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:
     nonfinite = ~both & ~same
     error[nonfinite] = np.inf
     return error, nonfinite
-
-
-def role_of(problem: Problem, output: str) -> tuple[str, Literal["bsnh", "bnsh"], int]:
-    """Role, layout and number of heads of a graph output."""
-    if problem.present_key and output == problem.present_key.name:
-        return "present_key", problem.present_key.layout, problem.kv_heads
-    if problem.present_value and output == problem.present_value.name:
-        return "present_value", problem.present_value.layout, problem.kv_heads
-    if problem.scores and output == problem.scores.name:
-        return "scores", "bnsh", problem.heads
-    return "output", problem.output.layout, problem.heads

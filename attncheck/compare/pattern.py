@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, Problem
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 LISTED = 4
 """Up to so many separate indices are listed; more are counted."""
+
+
+ROWS = dict.fromkeys(("output", "scores"), ("query row", "query rows")) | {"turned": ("row", "rows")}
+"""What the rows of an output are, one and several; those of any other are slots."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Places:
     foreign: bool = False
 
 
-def describe(problem: Problem, places: Sequence[Places]) -> str:
+def describe(problem: AnyProblem, places: Sequence[Places]) -> str:
     """What stands wrong and where, over all outputs of a graph; "" when nothing is wrong, or no more can be said."""
     bad = [each for each in places if each.wrong.any()]
     if not bad:
@@ -51,10 +55,10 @@ def describe(problem: Problem, places: Sequence[Places]) -> str:
     sentence = "; ".join(f"{' and '.join(roles)} {what}" for what, roles in said.items())
     if presents_only:
         return f"{sentence}; the output itself is right"
-    return "" if sentence == "output wrong everywhere" else sentence
+    return "" if sentence in ("output wrong everywhere", "turned wrong everywhere") else sentence
 
 
-def _one(problem: Problem, places: Places) -> str:
+def _one(problem: AnyProblem, places: Places) -> str:
     """NaN is told for itself, for it often stands elsewhere than what is merely wrong."""
     if places.foreign:
         return "unlike anything that was put in (never written?)"
@@ -64,7 +68,7 @@ def _one(problem: Problem, places: Places) -> str:
     return _same(problem, places)
 
 
-def _same(problem: Problem, places: Places) -> str:
+def _same(problem: AnyProblem, places: Places) -> str:
     if np.count_nonzero(places.wrong) == 1 and np.count_nonzero(places.stated) > 1:
         return "wrong in a single element"
     where = [
@@ -98,7 +102,7 @@ def _touched(places: Places, axis: int) -> tuple[NDArray[np.intp], NDArray[np.in
     return np.flatnonzero(places.wrong.any(axis=others)), np.flatnonzero(places.stated.any(axis=others))
 
 
-def _batch(problem: Problem, places: Places) -> str:
+def _batch(problem: AnyProblem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 0)
     if len(wrong) == len(all_of_them):
         return ""
@@ -110,7 +114,7 @@ def _batch(problem: Problem, places: Places) -> str:
     return _indices("batch entry", "batch entries", wrong)
 
 
-def _heads(problem: Problem, places: Places) -> str:
+def _heads(problem: AnyProblem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 1)
     if len(wrong) == len(all_of_them):
         return ""
@@ -122,19 +126,23 @@ def _heads(problem: Problem, places: Places) -> str:
     return _indices("head", "heads", wrong)
 
 
-def _rows(problem: Problem, places: Places) -> str:
+def _rows(problem: AnyProblem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 2)
     if len(wrong) == len(all_of_them):
         return ""
-    one, many = ("query row", "query rows") if not places.role.startswith("present") else ("slot", "slots")
+    one, many = ROWS.get(places.role, ("slot", "slots"))
     last = int(all_of_them[-1])
     if len(wrong) > 1 and wrong[-1] == last and _is_run(wrong):
         first = int(wrong[0])
         tile = first & -first
         edge = f" (the edge of a tile of {tile})" if tile >= 4 else ""
-        new = ", the new rows" if places.role.startswith("present") and set(problem.past_len) == {first} else ""
+        new = ", the new rows" if places.role.startswith("present") and _begins_with_new(problem, first) else ""
         return f"{many} from {first} on{edge}{new}"
     return _indices(one, many, wrong)
+
+
+def _begins_with_new(problem: AnyProblem, slot: int) -> bool:
+    return isinstance(problem, Problem) and set(problem.past_len) == {slot}
 
 
 def _dims(places: Places) -> str:

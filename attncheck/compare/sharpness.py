@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from attncheck.compare import judge
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.wrong import catalogue
-from attncheck.oracle.wrong.recipe import Workshop
-from attncheck.problem import Arrays, Problem
+from attncheck.oracle.wrong.lineup import lineup
+from attncheck.problem import AnyProblem, Arrays
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
 
@@ -38,7 +37,7 @@ class Sharpness:
 
 
 def sharpness(
-    problem: Problem,
+    problem: AnyProblem,
     inputs: Arrays,
     answers: Sequence[Answer],
     compute: Compute,
@@ -50,15 +49,12 @@ def sharpness(
 
     first_only  stop at the first that the tolerance rejects: all that `vacuous` needs, nearly always after one
     """
-    workshop = Workshop(problem, inputs)
     tried: list[str] = []
     rejected: list[str] = []
     by_poison: list[str] = []
-    for wrong in catalogue.CATALOGUE:
-        if not wrong.relevant(problem):
-            continue
+    for wrong in lineup(problem, inputs).known:
         tried.append(wrong.name)
-        noticed, finite = _noticed(problem, answers, workshop.compute(wrong.change(workshop.right)), compute, override)
+        noticed, finite = _noticed(problem, answers, wrong.outputs(None), compute, override)
         if noticed:
             rejected.append(wrong.name)
             if not finite:
@@ -70,7 +66,7 @@ def sharpness(
 
 
 def _noticed(
-    problem: Problem,
+    problem: AnyProblem,
     answers: Sequence[Answer],
     outputs: Mapping[str, NDArray[np.float64]],
     compute: Compute,

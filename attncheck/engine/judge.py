@@ -20,7 +20,7 @@ from attncheck.engine.status import of_verdict
 from attncheck.graph.case import Case
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.conventions import followed
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
 
@@ -33,7 +33,7 @@ class Asked:
     """What was asked of every backend, with the oracle's answers, one a graph output."""
 
     case: Case
-    problem: Problem
+    problem: AnyProblem
     answers: tuple[Answer, ...]
 
     def override(self, backend: str) -> Tolerance | None:

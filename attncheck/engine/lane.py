@@ -22,7 +22,7 @@ from attncheck.backends.base import (
 from attncheck.engine.events import Expected
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 from attncheck.vocabulary import Verdict
 
 Quarantine = Callable[[str, str, Hello], Expected | None]
@@ -85,7 +85,7 @@ class Lane:
         """
         return self._thread.submit(self._started, note)
 
-    def submit(self, case: Case, problem: Problem) -> Future[Attempt]:
+    def submit(self, case: Case, problem: AnyProblem) -> Future[Attempt]:
         """Queue one case. The future never raises for anything that a backend does."""
         return self._thread.submit(self._attempt, case, problem)
 
@@ -134,7 +134,7 @@ class Lane:
         if worker is not None:
             worker.close()
 
-    def _attempt(self, case: Case, problem: Problem) -> Attempt:
+    def _attempt(self, case: Case, problem: AnyProblem) -> Attempt:
         began = time.perf_counter()
         unsupported = self.backend.unsupported(case, problem, self.hello)
         if unsupported is not None:

@@ -28,9 +28,9 @@ from attncheck.engine.lane import Attempt, Lane
 from attncheck.engine.published import disputed
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
-from attncheck.oracle import attention
+from attncheck.oracle import ask
 from attncheck.oracle.answer import Answer
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Status
 
@@ -77,7 +77,7 @@ class _Pending:
     """A case in the backends' hands."""
 
     case: Case
-    problem: Problem
+    problem: AnyProblem
     answers: tuple[Answer, ...]
     attempts: tuple[tuple[Lane, Future[Attempt]], ...]
 
@@ -175,13 +175,13 @@ def _submit(
         if results is not None:
             return earlier if results == earlier.results else replace(earlier, results=results)
     try:
-        problem = read.problem(case.model, case.inputs)
+        problem = read.any_problem(case.model, case.inputs)
     except read.Unreadable as unreadable:
         if isinstance(case.origin, Scenario):
             raise
         return _unread(case, lanes, reference, str(unreadable))
     attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
-    answers = () if problem.invalid else attention.answer(problem, case.inputs)
+    answers = () if problem.invalid else ask.answer(problem, case.inputs)
     return _Pending(case, problem, answers, attempts)
 
 

@@ -144,15 +144,22 @@ def _gqa_total(node: onnx.NodeProto, shapes: Shapes) -> int:
     return shapes[node.input[0]][1] + _past_rows(node, 3, shapes)
 
 
+def _counted(node: onnx.NodeProto, shapes: Shapes, cache: int, positions: int) -> NDArray[np.int64]:
+    """Row after row of a rotary cache, and again from its start."""
+    return np.arange(shapes[node.input[positions]][-1]) % shapes[node.input[cache]][0]
+
+
 _MICROSOFT = "com.microsoft"
-_LENGTHS: Mapping[tuple[str, str, int], Callable[[onnx.NodeProto, Shapes], int]] = {
+_LENGTHS: Mapping[tuple[str, str, int], Callable[[onnx.NodeProto, Shapes], int | NDArray[np.int64]]] = {
     (_MICROSOFT, "GroupQueryAttention", 5): lambda node, shapes: _gqa_total(node, shapes) - 1,
     (_MICROSOFT, "GroupQueryAttention", 6): _gqa_total,
     (_MICROSOFT, "MultiHeadAttention", 4): lambda _node, _shapes: 1,
     (_MICROSOFT, "MultiHeadAttention", 8): lambda node, shapes: _past_rows(node, 6, shapes) - shapes[node.input[1]][1],
+    (_MICROSOFT, "RotaryEmbedding", 1): lambda node, shapes: _counted(node, shapes, cache=2, positions=1),
+    ("", "RotaryEmbedding", 3): lambda node, shapes: _counted(node, shapes, cache=1, positions=3),
     ("", "Attention", 6): lambda node, shapes: shapes[node.input[1]][-2],
 }
-"""(domain, operator, input) -> what an array of lengths or of kept keys holds where all of everything counts."""
+"""(domain, operator, input) -> what lengths, kept keys and positions hold where everything counts."""
 
 
 def _element(value: onnx.ValueInfoProto) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,17 +9,17 @@ from attncheck.graph import read
 from attncheck.graph.case import Case, GivenModel, Output, digest
 from attncheck.graph.feeds import Arrays
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import Problem, Tensor, role_heads
+from attncheck.problem import AnyProblem, Problem, Role, Rotary, role_heads
 
 
-def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, Problem]:
+def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, AnyProblem]:
     """The Case at `address` whose inputs are `feeds` and the constants of the graph, and the Problem read from it.
 
     Raises UnusableModel, naming what is not read.
     """
     inputs: dict[str, NDArray[np.generic]] = {**feeds, **it.constants}
     try:
-        problem = read.problem(it.model, inputs)
+        problem = read.any_problem(it.model, inputs)
         misfit = _misfit(problem, inputs)
     except read.Unreadable as unreadable:
         raise UnusableModel(f"{it.path}: {unreadable}") from unreadable
@@ -37,15 +35,24 @@ def _shapes(inputs: Arrays) -> str:
     return ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
 
 
-def _misfit(it: Problem, inputs: Arrays) -> str:
+def _misfit(it: AnyProblem, inputs: Arrays) -> str:
     """Which input has another shape than the others ask for, in words, or nothing."""
-    if it.heads % it.kv_heads:
-        return f"{it.heads} heads cannot share {it.kv_heads} kv_heads"
-    for tensor, heads, rows, dim in _roles(it):
-        wanted = (it.batch, heads, rows, dim)
-        found = role_heads(inputs[tensor.name], tensor, heads).shape
-        if found != wanted:
-            return f"{tensor.name} is {list(found)} as [batch, heads, rows, dim], and should be {list(wanted)}"
+    if it.group * _fewest_heads(it) != it.heads:
+        return f"{it.heads} heads cannot share {_fewest_heads(it)} kv_heads"
+    for role in it.inputs:
+        found = role_heads(inputs[role.tensor.name], role.tensor, role.shape[1]).shape
+        if found != role.shape:
+            return f"{role.tensor.name} is {list(found)} as [batch, heads, rows, dim], and should be {list(role.shape)}"
+    beside = _misfit_beside_rows(it, inputs) if isinstance(it, Problem) else ""
+    return beside or _misfit_of_rotary(it.rotary, inputs)
+
+
+def _fewest_heads(it: AnyProblem) -> int:
+    return min(role.shape[1] for role in it.inputs)
+
+
+def _misfit_beside_rows(it: Problem, inputs: Arrays) -> str:
+    """The same of masks and gains."""
     scores = (it.batch, it.heads, it.rows)
     for mask in it.masks:
         padded = (1,) * (4 - len(mask.shape)) + mask.shape
@@ -55,45 +62,24 @@ def _misfit(it: Problem, inputs: Arrays) -> str:
     for gain in gains:
         if inputs[gain].shape != (it.head_dim,):
             return f"{gain} of shape {list(inputs[gain].shape)} should be [{it.head_dim}]"
-    return _misfit_of_rotary(it, inputs)
-
-
-def _roles(it: Problem) -> Iterator[tuple[Tensor, int, int, int]]:
-    """Each input that holds rows, with its heads, rows and dim."""
-    yield it.query, it.heads, it.rows, it.head_dim
-    yield it.key, it.kv_heads, it.new_rows, it.head_dim
-    yield it.value, it.kv_heads, it.new_rows, it.v_head_dim
-    for past, dim in ((it.past_key, it.head_dim), (it.past_value, it.v_head_dim)):
-        if past is not None:
-            yield past, it.kv_heads, it.past_capacity, dim
-
-
-def _misfit_of_rotary(it: Problem, inputs: Arrays) -> str:
-    if it.rotary is None:
-        return ""
-    for name in (it.rotary.cos, it.rotary.sin):
-        shape = inputs[name].shape
-        if len(shape) != 2 or shape[1] < it.rotary.dim // 2:
-            return f"{name} of shape {list(shape)} has no {it.rotary.dim // 2} columns"
     return ""
 
 
-def outputs(problem: Problem) -> tuple[Output, ...]:
+def _misfit_of_rotary(rotary: Rotary | None, inputs: Arrays) -> str:
+    if rotary is None:
+        return ""
+    for name in (rotary.cos, rotary.sin):
+        shape = inputs[name].shape
+        if shape[-1] < rotary.dim // 2:
+            return f"{name} of shape {list(shape)} has no {rotary.dim // 2} columns"
+    return ""
+
+
+def outputs(problem: AnyProblem) -> tuple[Output, ...]:
     """The outputs that a graph of this Problem gives, with their full shapes."""
-    it = problem
-    present = (it.batch, it.kv_heads, it.present_capacity)
-    sized: list[tuple[Tensor | None, tuple[int, ...]]] = [
-        (it.output, _laid_out(it, it.output)),
-        (it.present_key, (*present, it.head_dim)),
-        (it.present_value, (*present, it.v_head_dim)),
-    ]
-    found = [Output(tensor.name, it.dtype, shape) for tensor, shape in sized if tensor is not None]
-    if it.scores is not None:
-        found.append(Output(it.scores.name, it.dtype, (it.batch, it.heads, it.rows, it.scores.slots)))
-    return tuple(found)
+    return tuple(Output(role.tensor.name, problem.dtype, _laid_out(role)) for role in problem.outputs)
 
 
-def _laid_out(it: Problem, tensor: Tensor) -> tuple[int, ...]:
-    if tensor.layout == "bsnh":
-        return (it.batch, it.rows, it.heads * it.v_head_dim)
-    return (it.batch, it.heads, it.rows, it.v_head_dim)
+def _laid_out(role: Role) -> tuple[int, ...]:
+    batch, heads, rows, dim = role.shape
+    return (batch, rows, heads * dim) if role.tensor.layout == "bsnh" else role.shape

@@ -39,7 +39,7 @@ def shape(problem: Problem) -> tuple[int, int, int, int]:
     return batch, heads, rows, max(1, *problem.kv_len)
 
 
-def masks(draft: Draft) -> Bias:
+def masks(draft: Draft[Problem]) -> Bias:
     """Dispatches that combine the masks; a stand-in where there are none."""
     problem = draft.problem
     batch, heads, rows, slots = shape(problem)
@@ -55,7 +55,7 @@ def masks(draft: Draft) -> Bias:
     return Bias(combined.buffer, params)
 
 
-def sinks(draft: Draft) -> Sinks:
+def sinks(draft: Draft[Problem]) -> Sinks:
     """A dispatch that reads the sinks; a stand-in where there are none."""
     problem = draft.problem
     params: dict[str, int | float] = {"sinks": int(problem.sink is not None), "zero_sink": int(problem.smooth)}
@@ -67,7 +67,7 @@ def sinks(draft: Draft) -> Sinks:
     return Sinks(read.buffer, params)
 
 
-def _combine(draft: Draft, mask: Mask, elem: str, onto: tuple[int, ...], target: str, *, more: bool) -> None:
+def _combine(draft: Draft[Problem], mask: Mask, elem: str, onto: tuple[int, ...], target: str, *, more: bool) -> None:
     own = (1,) * (4 - len(mask.shape)) + mask.shape
     size = SIZES[elem] if elem in SIZES else itemsize(elem)
     draft.buffers[mask.name] = Buffer(mask.name, size * int(np.prod(own)), input=mask.name)
@@ -83,6 +83,6 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(0 if size == 1 else int(np.prod(shape[axis + 1 :])) for axis, size in enumerate(shape))
 
 
-def _stand_in(draft: Draft) -> str:
+def _stand_in(draft: Draft[Problem]) -> str:
     """Something to bind where a kernel reads nothing."""
     return draft.constant("nothing", np.zeros(1, np.int32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from attncheck.kernels import uniforms
 from attncheck.kernels.plan import Buffer, Dispatch, Plan
 from attncheck.kernels.sources import prelude, read_shader
-from attncheck.problem import Layout, Problem, Tensor
+from attncheck.problem import AnyProblem, Layout, Tensor
 
 ELEMENTS = {"float32": "f32", "float16": "f16"}
 """ONNX dtype -> WGSL scalar."""
@@ -54,11 +55,14 @@ class View:
         return {f"{role}_batch": self.held * self.rows * self.dim, f"{role}_head": head, f"{role}_row": row}
 
 
+Posed = TypeVar("Posed", bound=AnyProblem)
+
+
 @dataclass
-class Draft:
+class Draft(Generic[Posed]):
     """A plan in the making."""
 
-    problem: Problem
+    problem: Posed
     limits: Limits
     shaders: Path
     buffers: dict[str, Buffer] = field(default_factory=dict)

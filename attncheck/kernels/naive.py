@@ -10,7 +10,7 @@ from attncheck.kernels.bias import Bias, Sinks
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize, own
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import held_rows, visible_rows
-from attncheck.problem import Scores
+from attncheck.problem import Problem, Scores
 
 OUTPUT_DIMS = 8
 """DIMS of naive_output.wgsl."""
@@ -34,7 +34,7 @@ class Operands:
     sinks: Sinks
 
 
-def attend(draft: Draft, given: Operands, output: View) -> None:
+def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     """Block after block in one scratch buffer."""
     problem = draft.problem
     scores, span, blocks = _scratch(draft, int(visible_rows(problem)[..., 3].max(initial=0)))
@@ -49,7 +49,7 @@ def attend(draft: Draft, given: Operands, output: View) -> None:
         draft.dispatch("naive_output", {"elem": draft.elem}, summing | place, bindings, workgroups)
 
 
-def give_scores(draft: Draft, given: Operands, asked: Scores) -> None:
+def give_scores(draft: Draft[Problem], given: Operands, asked: Scores) -> None:
     """The score output, by dispatches of its own, whichever kernel computes the rest."""
     problem = draft.problem
     size = itemsize(draft.elem)
@@ -77,7 +77,7 @@ def give_scores(draft: Draft, given: Operands, asked: Scores) -> None:
         draft.dispatch("score_output", {}, shared | meaning | place, bindings, -(-words // INVOCATIONS))
 
 
-def _scratch(draft: Draft, slots: int) -> tuple[str, int, Iterator[tuple[int, int]]]:
+def _scratch(draft: Draft[Problem], slots: int) -> tuple[str, int, Iterator[tuple[int, int]]]:
     """A buffer of scores [block, span], its span, and the blocks of flattened query rows: the first, how many."""
     problem = draft.problem
     span = max(1, slots)
@@ -91,7 +91,7 @@ def _scratch(draft: Draft, slots: int) -> tuple[str, int, Iterator[tuple[int, in
 
 
 def _score(
-    draft: Draft,
+    draft: Draft[Problem],
     given: Operands,
     visible: str,
     scores: str,
@@ -113,7 +113,7 @@ def _score(
     draft.dispatch("naive_scores", {"elem": draft.elem}, params | bias | scaling, bindings, workgroups)
 
 
-def _soften(draft: Draft, given: Operands, scores: str, span: int, block: tuple[int, int]) -> None:
+def _soften(draft: Draft[Problem], given: Operands, scores: str, span: int, block: tuple[int, int]) -> None:
     problem = draft.problem
     first_row, rows = block
     params = {"span": span, "heads": problem.heads, "rows": problem.rows, "first_row": first_row, "block": rows}

@@ -15,7 +15,7 @@ LOOP_ROUNDS = 60_000
 """Most rounds of all loops of one invocation together: llvmpipe silently ends them after 65,535."""
 
 
-def attend(draft: Draft, given: Operands, output: View) -> None:
+def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     """One dispatch a section of the keys."""
     problem = draft.problem
     tiles = problem.batch * problem.kv_heads * -(-problem.group * problem.rows // ROWS)

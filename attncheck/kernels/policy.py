@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from attncheck.problem import Problem
+from attncheck.kernels import turning
+from attncheck.problem import AnyProblem, Problem
 from attncheck.scenario.model import DEFAULT_THRESHOLD, Kernel
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Naive or online.
+    """Naive or online, where it is attention; other problems have one kernel.
 
     kernel     "auto" chooses by the number of keys and runs both kernels; a kernel's name forces it, alone
     threshold  "auto" takes online from this many keys (the longest of the batch) on
@@ -26,8 +27,10 @@ class Policy:
         if self.threshold < 0:
             raise ValueError(f"the kernel threshold is a number of keys, 0 or more, not {self.threshold}")
 
-    def choose(self, problem: Problem) -> tuple[str, ...]:
+    def choose(self, problem: AnyProblem) -> tuple[str, ...]:
         """The kernels to run, the judged one first."""
+        if not isinstance(problem, Problem):
+            return (turning.KERNEL,)
         if self.kernel != "auto":
             return (self.kernel,)
         if max(problem.kv_len) >= self.threshold:

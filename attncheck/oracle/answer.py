@@ -7,6 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.problem import AnyProblem, Tensor
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+class NoAnswer(ValueError):
+    """The operator's text forbids the graph, so that nothing is stated of its outputs. The message says why."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -25,3 +34,22 @@ class Answer:
     stated: NDArray[np.bool_]
     compute: NDArray[np.float64]
     storage: NDArray[np.float64]
+
+
+def refuse_invalid(problem: AnyProblem) -> None:
+    """Raise NoAnswer where the operator's text forbids the graph."""
+    if problem.invalid:
+        raise NoAnswer(f"nothing is stated of this graph's outputs: {problem.invalid}")
+
+
+def laid_out(tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool) -> Answer:
+    """The Answer at a tensor of which everything is known by [batch, heads, rows, dim].
+
+    It has the tensor's own shape: 4-D for bnsh, [batch, rows, heads * dim] for bsnh.
+    """
+    arrays = (np.where(stated, values, np.nan), compute, storage, stated)
+    if tensor.layout == "bsnh":
+        batch, heads, rows, dim = values.shape
+        arrays = tuple(a.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim) for a in arrays)  # type: ignore[assignment]
+    own_values, own_compute, own_storage, own_stated = arrays
+    return Answer(tensor.name, own_values, own_stated, own_compute, own_storage)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle import scores as stages
-from attncheck.oracle.answer import Answer
+from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
 from attncheck.oracle.buffers import held, kept, present
 from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.norm import normalised
@@ -37,10 +37,6 @@ Bool = NDArray[np.bool_]
 
 BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
-
-
-class NoAnswer(ValueError):
-    """The operator's text forbids the graph, so that nothing is stated of its outputs. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +108,7 @@ def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
 
 
 def _check(problem: Problem) -> None:
-    if problem.invalid:
-        raise NoAnswer(f"nothing is stated of this graph's outputs: {problem.invalid}")
+    refuse_invalid(problem)
     stated = _query_rows(problem)
     sees = problem.visible[..., 0] < problem.visible[..., 1]
     beyond = problem.visible[..., 1] > np.asarray(problem.kv_len)[:, None]
@@ -164,7 +159,7 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
     merged = (problem.batch, problem.heads, problem.rows, problem.v_head_dim)
     stated = np.broadcast_to(_query_rows(problem)[:, None, :, None], merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
-    return _stated_answer(problem.output, values, compute, storage, stated)
+    return laid_out(problem.output, values, compute, storage, stated)
 
 
 def _scores(problem: Problem, operands: _Operands) -> Answer:
@@ -188,7 +183,7 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
     holds = np.arange(asked.slots)[None, :] < np.asarray(problem.kv_len)[:, None]
     stated = _query_rows(problem)[:, None, :, None] & holds[:, None, None, :] & seen.reshape(merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
-    return _stated_answer(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
+    return laid_out(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
 
 
 def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float, Float]:
@@ -208,17 +203,7 @@ def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float
 def _present(problem: Problem, tensor: Tensor, rows: Turned) -> Answer:
     values, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
     stated = np.broadcast_to(held(problem)[:, None, :, None], values.shape)
-    return _stated_answer(tensor, values, compute, storage, stated)
-
-
-def _stated_answer(tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool) -> Answer:
-    """An Answer in the tensor's own shape: 4-D for bnsh and for a present, [batch, rows, heads * dim] for an output."""
-    arrays = (np.where(stated, values, np.nan), compute, storage, stated)
-    if tensor.layout == "bsnh":
-        batch, heads, rows, dim = values.shape
-        arrays = tuple(a.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim) for a in arrays)  # type: ignore[assignment]
-    own_values, own_compute, own_storage, own_stated = arrays
-    return Answer(tensor.name, own_values, own_stated, own_compute, own_storage)
+    return laid_out(tensor, values, compute, storage, stated)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:

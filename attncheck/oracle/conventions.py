@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, Problem
 
 ATTENTION = "ai.onnx.Attention"
 GQA = "com.microsoft.GroupQueryAttention"
@@ -93,8 +93,10 @@ _QUESTIONS = (
 """Every question; a text that is missing for an operator says that it is silent."""
 
 
-def followed(problem: Problem, wrong: Iterable[str]) -> Convention | None:
-    """The convention that one of these wrong kernels, by their names in the catalogue, follows on this Problem."""
+def followed(problem: AnyProblem, wrong: Iterable[str]) -> Convention | None:
+    """The convention that one of these wrong kernels, by their names in the catalogue, follows if it is attention."""
+    if not isinstance(problem, Problem):
+        return None
     for name in wrong:
         for question in _QUESTIONS:
             if name in question.readings and question.arises(problem):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.problem import Arrays, Rotary
+from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
+from attncheck.problem import Arrays, Rotary, RotaryProblem, role_heads
 from attncheck.tensors.dtypes import widen
 
 
@@ -31,6 +32,18 @@ class Turned:
     storage: NDArray[np.float64]
 
 
+def answer(problem: RotaryProblem, inputs: Arrays) -> tuple[Answer, ...]:
+    """The one output of rotary embedding alone: what turns is computed and rounded once, the rest is copied.
+
+    Raises NoAnswer where the operator forbids the graph.
+    """
+    refuse_invalid(problem)
+    rows = widen(role_heads(inputs[problem.input.name], problem.input, problem.heads), problem.dtype)
+    turned = turn(unturned(rows), problem.rotary, inputs, problem.dtype)
+    everywhere = np.ones(rows.shape, np.bool_)
+    return (laid_out(problem.turned, turned.values, turned.compute, turned.storage, everywhere),)
+
+
 def unturned(rows: NDArray[np.float64]) -> Turned:
     """Rows that no rotation touches: exact."""
     nothing = np.broadcast_to(0.0, rows.shape)
@@ -41,8 +54,7 @@ def turn(given: Turned, rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
     """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens; errors turn along."""
     rows = given.values
     positions = rotary.positions[:, : rows.shape[2]]
-    cos = widen(inputs[rotary.cos], dtype)[positions][:, None]
-    sin = widen(inputs[rotary.sin], dtype)[positions][:, None]
+    cos, sin = (_cache(inputs[name], dtype)[positions][:, None] for name in (rotary.cos, rotary.sin))
     if rotary.style == "interleaved":
         first, second = slice(0, rotary.dim, 2), slice(1, rotary.dim, 2)
     else:
@@ -58,3 +70,7 @@ def turn(given: Turned, rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
         bound[..., first], bound[..., second] = e1 * cos + e2 * sin, e2 * cos + e1 * sin
     storage[..., : rotary.dim] += np.abs(values[..., : rotary.dim])
     return Turned(values, compute, storage)
+
+
+def _cache(array: NDArray[np.generic], dtype: str) -> NDArray[np.float64]:
+    return widen(array, dtype).reshape(-1, array.shape[-1])

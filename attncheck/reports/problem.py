@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.case import Case, GivenModel, Origin
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, Problem, Rotary, RotaryProblem
 from attncheck.reports import describe
 from attncheck.reports.lines import BLANK, Line, columns, line, paragraph
 from attncheck.reports.numbers import plural
@@ -22,15 +22,20 @@ SMALL = 16
 EMPTY = {"zero": "gives zeros", "mean": "gives the mean of its values"}
 
 
-def exhibit(case: Case, problem: Problem, width: int | None) -> list[Line]:
+def exhibit(case: Case, problem: AnyProblem, width: int | None) -> list[Line]:
     """Everything that `attncheck show` says of a case."""
     lines = [line(case.id, "heading"), *_origin(case.origin, width)]
     lines.append(line(f"  digest {case.digest[:16]}"))
     lines += [BLANK, line("inputs", "heading"), *columns(_inputs(case.inputs))]
     outputs = {output.name: f"{output.dtype} {_shape(output.shape)}" for output in case.outputs}
     lines += [BLANK, line("outputs", "heading"), *columns(outputs)]
-    lines += [BLANK, line("problem", "heading"), *columns(_sizes(problem))]
-    return [*lines, BLANK, line("visible keys", "heading"), *_visible(problem, width)]
+    lines += [BLANK, line("problem", "heading")]
+    match problem:
+        case Problem():
+            lines += [*columns(_sizes(problem)), BLANK, line("visible keys", "heading"), *_visible(problem, width)]
+        case RotaryProblem():
+            lines += [*columns(_turning(problem)), BLANK, line("positions", "heading"), *_positions(problem, width)]
+    return lines
 
 
 def _origin(it: Origin, width: int | None) -> Iterator[Line]:
@@ -76,7 +81,7 @@ def _sizes(it: Problem) -> dict[str, str]:
         "empty rows": f"a query that sees no key {EMPTY[it.empty_row]}",
     }
     if it.rotary is not None:
-        told["rotary"] = f"{it.rotary.style}, the first {it.rotary.dim} of {it.head_dim} dims"
+        told["rotary"] = _rotary(it.rotary, it.head_dim)
     if it.norm is not None:
         told["norm"] = f"RMS of queries (epsilon {it.norm.query_epsilon:g}) and keys (epsilon {it.norm.key_epsilon:g})"
     if it.evicts is not None:
@@ -89,6 +94,35 @@ def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, dict.fromkeys(numbers)))
 
 
+def _rotary(how: Rotary, head_dim: int) -> str:
+    return f"{how.style}, the first {how.dim} of {head_dim} dims"
+
+
+def _turning(it: RotaryProblem) -> dict[str, str]:
+    return {
+        "operator": it.op,
+        "dtype": it.dtype,
+        "heads": str(it.heads),
+        "head_dim": str(it.head_dim),
+        "rows": plural(it.rows, "row"),
+        "rotary": _rotary(it.rotary, it.head_dim),
+    }
+
+
+def _positions(it: RotaryProblem, width: int | None) -> Iterator[Line]:
+    """The rows of the caches by which each batch entry's rows turn."""
+    for entry, positions in enumerate(it.rotary.positions):
+        yield line(f"  batch {entry}")
+        told = [f"row {row} at {position}" for row, position in enumerate(positions)]
+        yield from paragraph("; ".join(_shortened(told)), width, "    ")
+
+
+def _shortened(told: list[str]) -> list[str]:
+    if len(told) <= ROWS:
+        return told
+    return [*told[: ROWS // 2], f"... {len(told) - ROWS} more", *told[-ROWS // 2 :]]
+
+
 def _visible(it: Problem, width: int | None) -> Iterator[Line]:
     """Each batch entry's lengths, and runs of query rows with the half-open interval of slots that they see."""
     for entry in range(it.batch):
@@ -97,6 +131,4 @@ def _visible(it: Problem, width: int | None) -> Iterator[Line]:
         told = [
             f"query {row} sees [{low}, {high})" for row, (low, high) in enumerate(it.visible[entry, : it.q_len[entry]])
         ]
-        if len(told) > ROWS:
-            told = [*told[: ROWS // 2], f"... {len(told) - ROWS} more", *told[-ROWS // 2 :]]
-        yield from paragraph("; ".join(told), width, "    ")
+        yield from paragraph("; ".join(_shortened(told)), width, "    ")

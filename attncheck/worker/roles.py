@@ -1,4 +1,4 @@
-"""From the graph's arrays to an attention problem's tensors by role, and back.
+"""From the graph's arrays to a problem's tensors by role, and back.
 
 A Problem, as the plain dict that crosses, names for each role ("query", "output", ...) a graph input or output and its
 layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, in three axes, [batch, rows,
@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 from failure import Failure
 
-OF_QUERY_HEADS = ("query", "output")
-OUTPUTS = ("output", "present_key", "present_value")
+OF_QUERY_HEADS = ("query", "output", "input", "turned")
+OUTPUTS = ("output", "present_key", "present_value", "turned")
 
 
 def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from attncheck.engine import run as engine
 from attncheck.engine import status
 from attncheck.engine.events import BackendFailed, CaseFinished, Counts, Event, Result, RunFinished, RunStarted
 from attncheck.graph.case import Case
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.vocabulary import ExitCode, Flag, Status, Verdict
 from tests.drawing import scenario
@@ -40,10 +40,10 @@ class Faulty:
         if self._check:
             raise BackendUnavailable(self._check)
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         return "it says so" if case.origin.about == "unsupported" else None
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         if case.origin.about == "no-request":
             raise CannotRequest("its shader is broken")
         outputs = [{"name": it.name, "shape": it.shape, "dtype": it.dtype} for it in case.outputs]
@@ -171,11 +171,11 @@ class Other(Faulty):
 
     name = "other"
 
-    def requests(self, case: Case, problem: Problem, hello: Hello) -> Sequence[Request]:
+    def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         (how,) = _tags(case)
         return super().requests(replace(case, origin=replace(case.origin, about=how)), problem, hello)
 
-    def unsupported(self, case: Case, problem: Problem, hello: Hello) -> str | None:
+    def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
         return "it says so" if _tags(case) == ("unsupported",) else None
 
 

@@ -211,9 +211,7 @@ def test_only_what_costs_a_worker_is_quarantined(verdict: Verdict) -> None:
 
 def test_quarantine_holds_for_its_case_backend_version_and_adapter_alone() -> None:
     ranges = {"onnxruntime-ep-webgpu": SpecifierSet("==0.4.0")}
-    quarantine = Expectations(
-        (expectation(verdict=Verdict.CRASH, versions=ranges, adapter="NVIDIA*"),)
-    ).quarantine
+    quarantine = Expectations((expectation(verdict=Verdict.CRASH, versions=ranges, adapter="NVIDIA*"),)).quarantine
     assert quarantine(CASE, "ort-webgpu", H200) is not None
     assert quarantine("shipped/softcap.yaml::prefill", "ort-webgpu", H200) is None
     assert quarantine(CASE, "ort-cpu", H200) is None

@@ -16,6 +16,7 @@ from attncheck.graph import given as given_model
 from attncheck.graph.case import GivenModel
 from attncheck.graph.model_file import UnusableModel
 from attncheck.oracle import attention
+from attncheck.problem import Problem
 from attncheck.scenario.model import Scenario
 from tests.drawing import attention_scenarios, featured_scenarios, scenario, scenarios
 
@@ -36,6 +37,7 @@ def comes_back(drawn: Scenario, folder: Path) -> None:
     assert again.model == case.model
     assert again.outputs == case.outputs
     assert again.digest == case.digest
+    assert isinstance(problem, Problem)
     assert problem.visible.tolist() == read.problem(case.model, case.inputs).visible.tolist()
     assert isinstance(again.origin, GivenModel)
 
@@ -64,6 +66,7 @@ def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: st
     drawn = scenario(op=op, batch=2, q_len=(3, 1), past_len=(9, 9), heads=4, kv_heads=4, head_dim=16, **axes)
     it = file_of(drawn, tmp_path)
     case, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, LIMIT), "")
+    assert isinstance(problem, Problem)
     assert problem.invalid == ""
     assert problem.q_len == (3, 3)
     assert problem.kv_len == (12, 12)

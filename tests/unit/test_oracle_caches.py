@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attncheck.graph.eviction import resident
-from attncheck.oracle.answer import Answer
-from attncheck.oracle.attention import NoAnswer, answer
+from attncheck.oracle.answer import Answer, NoAnswer
+from attncheck.oracle.attention import answer
 from attncheck.problem import split_heads
 from tests.device import Work, work
 from tests.drawing import scenario

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from attncheck.oracle.answer import Answer
-from attncheck.oracle.attention import NoAnswer, answer
+from attncheck.oracle.answer import Answer, NoAnswer
+from attncheck.oracle.attention import answer
 from attncheck.problem import Mask, split_heads
 from tests.device import Work, work
 from tests.drawing import scenario

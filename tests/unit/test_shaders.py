@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attncheck import shipped
-from attncheck.kernels.planner import MAX_HEAD_DIM
+from attncheck.kernels.attention import MAX_HEAD_DIM
 from attncheck.kernels.sources import SHADERS
 from attncheck.kernels.uniforms import fields
 from tests.device import KERNELS, has_f16, plan, runtime, work

@@ -5,18 +5,22 @@ Only small integer inputs (lengths, masks) are looked at; the large tensors are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx
 
-from attncheck.graph.read import attention, gqa, mha
+from attncheck.graph.read import attention, gqa, mha, rotary
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Arrays, Problem
+from attncheck.problem import AnyProblem, Arrays, Problem
 
-__all__ = ["READABLE", "Unreadable", "problem"]
+__all__ = ["READABLE", "Unreadable", "any_problem", "problem"]
 
-_READERS = {
+_READERS: dict[tuple[str, str], Callable[[Node], AnyProblem]] = {
     ("com.microsoft", "GroupQueryAttention"): gqa.read,
     ("com.microsoft", "MultiHeadAttention"): mha.read,
     ("", "Attention"): attention.read,
+    ("", "RotaryEmbedding"): rotary.read,
+    ("com.microsoft", "RotaryEmbedding"): rotary.read_microsoft,
 }
 
 READABLE = tuple(_READERS)
@@ -24,7 +28,15 @@ READABLE = tuple(_READERS)
 
 
 def problem(model: bytes, inputs: Arrays) -> Problem:
-    """Read the one attention node of `model`. Raises Unreadable when there is none, or it uses what we do not know."""
+    """Read the one node of `model`, which is attention. As `any_problem`, and raises Unreadable for other kinds."""
+    found = any_problem(model, inputs)
+    if not isinstance(found, Problem):
+        raise Unreadable(f"{found.op} does not attend: it is a problem of another kind, {found.kind}")
+    return found
+
+
+def any_problem(model: bytes, inputs: Arrays) -> AnyProblem:
+    """Read the one node of `model` that is known here. Raises Unreadable when there is none, or it uses what is not."""
     proto = onnx.load_model_from_string(model)
     graph = proto.graph
     found = [node for node in graph.node if (node.domain, node.op_type) in _READERS]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from attncheck.oracle.wrong.recipe import Float, Recipe, compute
-from attncheck.problem import Arrays, Problem
+from attncheck.problem import Arrays, Problem, RotaryProblem
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong kernel.
+    """A wrong kernel of attention.
 
     name       kebab-case, for tables and tests
     words      what it does, to follow "the result with": "softcap ignored"
@@ -29,3 +30,19 @@ class Wrong:
     def outputs(self, problem: Problem, inputs: Arrays) -> dict[str, Float]:
         """What it gives, float64, by output name, in each output's own shape."""
         return compute(self.change(Recipe(problem, inputs)))
+
+
+Other = TypeVar("Other", bound=RotaryProblem)
+
+
+@dataclass(frozen=True)
+class WrongOf(Generic[Other]):
+    """A wrong kernel of a problem that is no attention: with name, words and relevance as `Wrong` has them.
+
+    outputs    what it gives, float64, by output name, in each output's own shape; only asked where it is relevant
+    """
+
+    name: str
+    words: str
+    relevant: Callable[[Other], bool]
+    outputs: Callable[[Other, Arrays], dict[str, Float]]

@@ -7,15 +7,13 @@ graph inputs and outputs, integers, floats, small integer arrays; never the big 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Layout = Literal["bsnh", "bnsh"]
-"""``bsnh``: [batch, rows, heads * dim] or [batch, rows, heads, dim]; ``bnsh``: [batch, heads, rows, dim]."""
+from attncheck.problem.tensors import Role, Rotary, Tensor
 
 EmptyRow = Literal["zero", "mean"]
 """What a query row without a visible key gives: zeros, or the mean of V over the slots [0, kv_len)."""
@@ -23,20 +21,6 @@ EmptyRow = Literal["zero", "mean"]
 
 ScoreStage = Literal["raw", "capped", "biased", "weights"]
 """Which scores an output holds: scale * q.k; after softcap; after masks, -inf where hidden; after softmax."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Where a role's array is found: the graph input or output name, and how its axes are laid out.
-
-    packed, first   a role that shares its array with others: how many heads the array has in all, and which is the
-                    role's first; packed 0: the array is the role's own
-    """
-
-    name: str
-    layout: Layout
-    packed: int = 0
-    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,23 +50,6 @@ class Scores:
     stage: ScoreStage
     slots: int
     hidden_stated: bool = True
-
-
-@dataclass(frozen=True)
-class Rotary:
-    """Rotary position embedding of the new queries and new keys.
-
-    style      "half" pairs dim d with d + dim/2; "interleaved" pairs 2d with 2d+1
-    dim        how many leading dims of head_dim turn (even, <= head_dim)
-    cos, sin   graph input names of the caches, [rows, dim/2], in the case's dtype
-    positions  int32 [batch, rows]: the cache row that token `i` of batch entry `b` uses
-    """
-
-    style: Literal["half", "interleaved"]
-    dim: int
-    cos: str
-    sin: str
-    positions: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -138,6 +105,7 @@ class Problem:
     `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same.
     """
 
+    kind: ClassVar[str] = "attention"
     op: str
     dtype: str
     batch: int
@@ -189,6 +157,33 @@ class Problem:
         return self.capacity if self.evicts is None else self.evicts.capacity
 
     @property
+    def inputs(self) -> tuple[Role, ...]:
+        """The inputs that hold rows."""
+        new, past = (self.batch, self.kv_heads, self.new_rows), (self.batch, self.kv_heads, self.past_capacity)
+        found = (
+            ("query", self.query, (self.batch, self.heads, self.rows, self.head_dim)),
+            ("key", self.key, (*new, self.head_dim)),
+            ("value", self.value, (*new, self.v_head_dim)),
+            ("past_key", self.past_key, (*past, self.head_dim)),
+            ("past_value", self.past_value, (*past, self.v_head_dim)),
+        )
+        return tuple(Role(name, tensor, shape) for name, tensor, shape in found if tensor is not None)
+
+    @property
+    def outputs(self) -> tuple[Role, ...]:
+        """Every output of the graph, in its order; the first always states something."""
+        rows, present = (self.batch, self.heads, self.rows), (self.batch, self.kv_heads, self.present_capacity)
+        scores = None if self.scores is None else Tensor(self.scores.name, "bnsh")
+        slots = 0 if self.scores is None else self.scores.slots
+        found = (
+            ("output", self.output, (*rows, self.v_head_dim)),
+            ("present_key", self.present_key, (*present, self.head_dim)),
+            ("present_value", self.present_value, (*present, self.v_head_dim)),
+            ("scores", scores, (*rows, slots)),
+        )
+        return tuple(Role(name, tensor, shape) for name, tensor, shape in found if tensor is not None)
+
+    @property
     def group(self) -> int:
         """Query heads that share one KV head."""
         return self.heads // self.kv_heads
@@ -202,24 +197,3 @@ class Problem:
     def kv_len(self) -> tuple[int, ...]:
         """Keys a batch entry holds after the new ones are appended."""
         return tuple(past + new for past, new in zip(self.past_len, self.new_len, strict=True))
-
-
-def role_heads(array: NDArray[np.generic], tensor: Tensor, heads: int) -> NDArray[np.generic]:
-    """View the `heads` heads of a role in its array as [batch, heads, rows, dim], whatever the layout or packing."""
-    if not tensor.packed:
-        return split_heads(array, tensor.layout, heads)
-    return split_heads(array, tensor.layout, tensor.packed)[:, tensor.first : tensor.first + heads]
-
-
-def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArray[np.generic]:
-    """View `array` as [batch, heads, rows, dim] whatever its layout (3-D bsnh arrays are unpacked by `heads`)."""
-    if layout == "bnsh":
-        return array
-    if array.ndim == 3:
-        batch, rows, width = array.shape
-        array = array.reshape(batch, rows, heads, width // heads)
-    return array.transpose(0, 2, 1, 3)
-
-
-Arrays = Mapping[str, NDArray[np.generic]]
-"""Graph input or output name -> array."""

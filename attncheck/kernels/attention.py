@@ -1,0 +1,128 @@
+"""The plan of attention: queries and the present buffers, then one of the kernels over them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attncheck.kernels import bias, naive, online
+from attncheck.kernels.draft import ELEMENTS, INVOCATIONS, Draft, View, itemsize
+from attncheck.kernels.plan import Buffer
+from attncheck.kernels.store import store
+from attncheck.kernels.visible import visible_rows
+from attncheck.problem import Problem, Tensor
+
+MAX_HEAD_DIM = 256
+MAX_KEYS = 1 << 18
+"""Keys whose loops in the naive shaders stay below LOOP_ROUNDS."""
+
+
+def draw(draft: Draft[Problem], kernel: str) -> None:
+    """Every output of the problem, with `kernel`, "naive" or "online"."""
+    problem = draft.problem
+    visible = draft.constant("visible", visible_rows(problem))
+    query = _query(draft)
+    key = _present(draft, "key", problem.key, problem.past_key, problem.present_key, problem.head_dim)
+    value = _present(draft, "value", problem.value, problem.past_value, problem.present_value, problem.v_head_dim)
+    operands = naive.Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
+    output = draft.tensor(problem.output, problem.heads, problem.rows, problem.v_head_dim, output=True)
+    {"naive": naive.attend, "online": online.attend}[kernel](draft, operands, output)
+    if problem.scores is not None:
+        naive.give_scores(draft, operands, problem.scores)
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why these kernels cannot compute the problem on any adapter, or None."""
+    for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
+        if dim > MAX_HEAD_DIM:
+            return f"{name} {dim}: the kernels go up to {MAX_HEAD_DIM}"
+    if max(problem.kv_len) > MAX_KEYS:
+        return f"kv_len {max(problem.kv_len)}: the kernels go up to {MAX_KEYS} keys"
+    return None
+
+
+def bindings(problem: Problem) -> dict[str, int]:
+    """Bytes of the buffers that grow with the problem and cannot be split."""
+    element = itemsize(ELEMENTS[problem.dtype])
+    query_rows = problem.batch * problem.heads * problem.rows
+    members = problem.batch * problem.kv_heads
+    slots = members * problem.capacity
+    score_slots = problem.scores.slots if problem.scores else 0
+    return {
+        "the query in float32": 4 * query_rows * problem.head_dim,
+        "the output": element * query_rows * problem.v_head_dim,
+        "the present key": element * slots * problem.head_dim,
+        "the present value": element * slots * problem.v_head_dim,
+        "the state between dispatches": 4 * (query_rows + online.ROWS * members) * (2 + problem.v_head_dim),
+        "one row of scores": 4 * problem.capacity,
+        "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
+        "the score output": element * query_rows * score_slots,
+    }
+
+
+def _query(draft: Draft[Problem]) -> View:
+    """The queries in f32, turned where the problem says so."""
+    problem = draft.problem
+    given = draft.tensor(problem.query, problem.heads, problem.rows, problem.head_dim)
+    if problem.norm is not None:
+        given = _normalise(draft, "query", given, problem.q_len, problem.norm.query, problem.norm.query_epsilon)
+    if problem.rotary is None and draft.elem == "f32" and given.held == given.heads:
+        return given
+    staged = draft.scratch("staged query", "f32", problem.heads, problem.rows, problem.head_dim)
+    extents = draft.constant("query extents", np.array([(0, q_len) for q_len in problem.q_len], np.int32))
+    store(draft, extents, given, staged, "f32", problem.rotary)
+    return staged
+
+
+def _present(
+    draft: Draft[Problem], role: str, new: Tensor, past: Tensor | None, present: Tensor | None, dim: int
+) -> View:
+    """All slots of keys or values: past rows, then new ones; new keys are normalised and turned where that is asked."""
+    problem = draft.problem
+    if present is not None and problem.evicts is None:
+        slots = draft.tensor(present, problem.kv_heads, problem.capacity, dim, output=True)
+    else:
+        slots = draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
+    if past is not None and any(problem.past_len):
+        rows = draft.tensor(past, problem.kv_heads, problem.past_capacity, dim)
+        firsts = zip(problem.past_first, problem.past_len, strict=True)
+        extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
+        store(draft, extents, rows, slots, draft.elem)
+    rows = draft.tensor(new, problem.kv_heads, problem.new_rows, dim)
+    if role == "key" and problem.norm is not None:
+        rows = _normalise(draft, role, rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
+    appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
+    extents = draft.constant("new extents", appended)
+    store(draft, extents, rows, slots, draft.elem, problem.rotary if role == "key" else None)
+    if present is not None and problem.evicts is not None:
+        _evict(draft, slots, present, dim)
+    return slots
+
+
+def _normalise(
+    draft: Draft[Problem], role: str, rows: View, lengths: tuple[int, ...], gain: str, epsilon: float
+) -> View:
+    """New queries or keys after their RMS normalisation, in the dtype of the problem."""
+    normed = draft.scratch(f"normed {role}", draft.elem, rows.heads, rows.rows, rows.dim)
+    draft.buffers[gain] = Buffer(gain, rows.dim * itemsize(draft.elem), input=gain)
+    extents = draft.constant(f"{role} rows", np.array([(0, length) for length in lengths], np.int32))
+    total = draft.problem.batch * rows.heads * rows.rows
+    params = {"total": total, "heads": rows.heads, "rows": rows.rows, "dim": rows.dim, "source_first": rows.first}
+    params |= rows.strides("source")
+    bindings = (extents, gain, rows.buffer, normed.buffer)
+    draft.dispatch("norm", {"elem": draft.elem}, params | {"epsilon": epsilon}, bindings, -(-total // INVOCATIONS))
+    return normed
+
+
+def _evict(draft: Draft[Problem], slots: View, present: Tensor, dim: int) -> None:
+    """Give out the slots that the present buffers hold."""
+    problem = draft.problem
+    given = draft.tensor(present, problem.kv_heads, problem.present_capacity, dim, output=True)
+    firsts = zip(problem.present_first, problem.kv_len, strict=True)
+    extents = draft.constant("kept extents", np.array([(first, end - first) for first, end in firsts], np.int32))
+    total = problem.batch * given.heads * given.rows * dim
+    params = {"total": total, "heads": given.heads, "rows": given.rows, "dim": dim}
+    params |= slots.strides("slot") | given.strides("present")
+    bindings = (extents, slots.buffer, given.buffer)
+    draft.dispatch("evict", {"elem": draft.elem}, params, bindings, -(-total // INVOCATIONS))

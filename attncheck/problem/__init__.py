@@ -1,0 +1,32 @@
+"""Canonical problems: what every operator becomes before an oracle or a kernel sees it. One file a kind.
+
+`Problem` is attention, whose operators are most; `AnyProblem` is what a case may pose. Every kind has `kind`, `op`,
+`dtype`, `batch`, `group`, `inputs`, `outputs` and `invalid`; each room looks at the rest in one place of its own.
+"""
+
+from attncheck.problem.attention import EmptyRow, Eviction, Mask, Norm, Problem, Scores, ScoreStage
+from attncheck.problem.rotary import RotaryProblem
+from attncheck.problem.tensors import Arrays, Layout, Role, Rotary, Tensor, role_heads, role_of, split_heads
+
+AnyProblem = Problem | RotaryProblem
+"""Attention, or rows that turn."""
+
+__all__ = [
+    "AnyProblem",
+    "Arrays",
+    "EmptyRow",
+    "Eviction",
+    "Layout",
+    "Mask",
+    "Norm",
+    "Problem",
+    "Role",
+    "Rotary",
+    "RotaryProblem",
+    "ScoreStage",
+    "Scores",
+    "Tensor",
+    "role_heads",
+    "role_of",
+    "split_heads",
+]
