@@ -9,6 +9,7 @@ import click
 
 from attncheck.cli import configuration, expectations, options
 from attncheck.cli.invocation import Invocation, said
+from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
 from attncheck.reports.table import Detail
 from attncheck.vocabulary import Flag
@@ -46,5 +47,6 @@ def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wante
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
         detail=detail,
+        reports=tuple(map(Wish.read, given["report"])),
         invocation=Invocation.of(ctx, *program),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from attncheck.reports.formats import FORMATS
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import DEFAULT_THRESHOLD, Kernel
 from attncheck.vocabulary import Flag
@@ -58,6 +59,19 @@ class Bytes(_Number):
         if unit not in _UNITS or not digits.isdigit() or int(digits) == 0:
             self.fail(f"{value!r} is not a size: write a whole number above zero, with K, M or G as in 4G", param, ctx)
         return int(digits) * _UNITS[unit]
+
+
+class ReportWish(_Text):
+    """A report: its format, and behind ``=`` the file to write."""
+
+    name = "report"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the format; the file is looked at before the run begins."""
+        text = str(value)
+        if text.partition("=")[0] not in FORMATS:
+            self.fail(f"{text!r} names no format: write FORMAT=FILE, with one of {', '.join(FORMATS)}", param, ctx)
+        return text
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -185,6 +199,14 @@ JUDGEMENT = together(
         show_default=True,
         metavar="N",
         help="Run each case so often; what changes is flagged, a verdict that changes fails.",
+    ),
+    click.option(
+        "--report",
+        multiple=True,
+        type=ReportWish(),
+        metavar="FORMAT[=FILE]",
+        help=f"Write a report when the run ends (repeatable), of {', '.join(FORMATS)}; without FILE it takes the place "
+        "of the table.",
     ),
     click.option("--sharpness", is_flag=True, help="Tell how many wrong kernels each case would notice (slow)."),
     click.option("--shuffle", is_flag=True, help="Run the cases in random order."),

@@ -21,7 +21,9 @@ BAR_TEXT = 30
 class Printer:
     """Prints lines on stdout: with styles on a terminal, as plain text anywhere else."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
+        """A silent one prints nothing: stdout is somebody else's."""
+        self._silent = silent
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     @property
@@ -33,7 +35,7 @@ class Printer:
 
     def print(self, lines: Iterable[Line]) -> None:
         """Print `lines` and flush, so that each result can be read when it is there."""
-        for line in lines:
+        for line in () if self._silent else lines:
             if not self._console.color_system:
                 sys.stdout.write(line.text + "\n")
                 continue

@@ -19,6 +19,7 @@ from attncheck.cli.invocation import Invocation
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.record import Record, record
+from attncheck.cli.reported import Reports, Wish, reports
 from attncheck.engine import run as engine
 from attncheck.engine import status
 from attncheck.engine.events import (
@@ -63,6 +64,7 @@ class Wanted:
     exit_zero: bool
     fail_on: frozenset[Flag]
     detail: Detail
+    reports: tuple[Wish, ...]
     invocation: Invocation
 
 
@@ -84,15 +86,18 @@ def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
     chosen = _backends(wanted)
     _check_tolerances(cases, _placing(wanted))
     # Whatever is wrong with the call is known by now: a journal is not begun for nothing.
-    with record(wanted.journal, resume=wanted.resume) as kept:
-        code = _run(cases, chosen, wanted, kept)
-    # What the run found stands in the table; that the journal lacks it must not look like success.
-    return ExitCode.INTERNAL if kept.broken and code is not ExitCode.INTERRUPTED else code
+    with reports(wanted.reports) as told, record(wanted.journal, resume=wanted.resume) as kept:
+        code = _run(cases, chosen, wanted, kept, told)
+    # What the run found stands in the table; that a journal or report lacks it must not look like success.
+    broken = kept.broken or told.broken
+    return ExitCode.INTERNAL if broken and code is not ExitCode.INTERRUPTED else code
 
 
-def _run(cases: Sequence[engine.Given], chosen: Chosen, wanted: Wanted, kept: Record) -> ExitCode:
+def _run(
+    cases: Sequence[engine.Given], chosen: Chosen, wanted: Wanted, kept: Record, told: Reports
+) -> ExitCode:
     names = [backend.name for backend in chosen.every]
-    printer = Printer()
+    printer = Printer(silent=told.take_stdout)
     layout = Layout.fit((case.id for case in cases), names, printer.width)
     table = Table(layout, wanted.detail, wanted.invocation.command)
     seen = _Seen()
@@ -118,6 +123,7 @@ def _run(cases: Sequence[engine.Given], chosen: Chosen, wanted: Wanted, kept: Re
     ):
         for event in events:
             kept.note(event)
+            told.note(event)
             seen.note(event)
             usage.note(event)
             lines = table.lines(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from attncheck.backends.base import Hello
+from attncheck.backends.base import Evidence, Hello
 from attncheck.compare.difference import Difference
 from attncheck.compare.sharpness import Sharpness
 from attncheck.graph.case import Origin
@@ -49,6 +49,8 @@ class Result:
     worst        the difference with the largest margin, None when nothing could be compared
     message      for verdicts without numbers: what happened, in a sentence
     diagnosis    for wrong numbers: the known wrong kernel that they equal, or the pattern of where they are wrong
+    wrong        names in the catalogue of the wrong kernels that explain every output, each by itself
+    evidence     what ran, as the backend's runtime told it; None where nothing came back
     convention   where that wrong kernel only reads the operator's text in another way than the oracle: which
     sharpness    for right numbers, where it was asked for: which wrong kernels the tolerance would have rejected
     attribution  for wrong numbers: who is alone, by the oracle, the reference and the candidate
@@ -68,6 +70,8 @@ class Result:
     worst: Difference | None = None
     message: str = ""
     diagnosis: str = ""
+    wrong: tuple[str, ...] = ()
+    evidence: Evidence | None = None
     convention: Convention | None = None
     sharpness: Sharpness | None = None
     attribution: Attribution | None = None

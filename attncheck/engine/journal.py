@@ -55,7 +55,7 @@ class Journal:
         """Append one event. Raises JournalError when the disk is full, say."""
         try:
             data = _adapter(type(event)).dump_python(event, mode="json")
-            self._line({"event": type(event).__name__, **_sayable(data)})
+            self._line({"event": type(event).__name__, **sayable(data)})
         except OSError as error:
             raise JournalError(f"cannot write the journal {self.path}: {error.strerror}") from error
 
@@ -123,14 +123,14 @@ def _cut_torn_line(path: Path) -> None:
             file.truncate(whole)
 
 
-def _sayable(data: Any) -> Any:
-    """`data` with the floats that JSON lacks as strings, which reading takes as floats again."""
+def sayable(data: Any) -> Any:
+    """Plain data with the floats that JSON lacks as strings, which reading takes as floats again."""
     if isinstance(data, float) and not math.isfinite(data):
         return "NaN" if math.isnan(data) else ("Infinity" if data > 0 else "-Infinity")
     if isinstance(data, dict):
-        return {key: _sayable(value) for key, value in data.items()}
+        return {key: sayable(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_sayable(value) for value in data]
+        return [sayable(value) for value in data]
     return data
 
 

@@ -57,11 +57,13 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
     status = of_verdict(worst.verdict)
     remarked = _remarked(asked, backend, worst, attempt.rounds[at])
+    evidence = next((it.evidence for it in attempt.rounds[at] if it.kernel == remarked.kernel), None)
     if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:
         remarked = _sharpened(asked, backend, worst, sharpness)
     return replace(
         remarked,
         status=status,
+        evidence=evidence,
         flags=(*remarked.flags, *flags),
         reference=reference,
         repeat=at,
@@ -87,7 +89,7 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
     found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, backend.compute, override)
     convention = followed(asked.problem, found.wrong)
     flags = (*judged.flags, Flag.DISPUTED) if convention is not None and not convention.settled else judged.flags
-    return replace(judged, diagnosis=found.words, convention=convention, flags=flags)
+    return replace(judged, diagnosis=found.words, wrong=found.wrong, convention=convention, flags=flags)
 
 
 def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:

@@ -1,0 +1,20 @@
+"""The formats of ``--report``. Light: a format's module is imported when a report is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attncheck.engine.events import Event
+
+FORMATS = {"json": "attncheck.reports.json_report:text"}
+"""Format -> the pure function that makes its text of a run's events."""
+
+
+def writer(name: str) -> Callable[[Sequence[Event]], str]:
+    """The function that writes the format `name`."""
+    module, _, function = FORMATS[name].partition(":")
+    found: Callable[[Sequence[Event]], str] = getattr(import_module(module), function)
+    return found
