@@ -42,6 +42,11 @@ REFUSALS: tuple[Declared, ...] = (
         "GroupQueryAttention on the CPU does not normalise queries and keys",
     ),
     Refusal(
+        lambda case, asked, _: asked.scale <= 0.0 and _is_older_attention(case, asked),
+        "Attention 23 and 24 take only a scale above 0",
+        ">=1.32",
+    ),
+    Refusal(
         lambda case, asked, _: any(_is_broadcast(it, asked) for it in asked.masks) and _is_older_attention(case, asked),
         "Attention 23 and 24 take no attn_mask that is broadcast over the queries",
         ">=1.32",

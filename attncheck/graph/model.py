@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import TensorProto, helper
 
 from attncheck.graph.case import Output
 from attncheck.tensors import dtypes
@@ -71,4 +71,31 @@ def _without_tail(names: list[str]) -> list[str]:
 
 
 def _value(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), list(shape))
+    """bfloat16 travels as its bits in uint16, which no operator here takes for itself."""
+    element = TensorProto.BFLOAT16 if dtype == np.uint16 else helper.np_dtype_to_tensor_dtype(dtype)
+    return helper.make_tensor_value_info(name, element, list(shape))
+
+
+def symbolic(model: bytes) -> bytes:
+    """`model` with names for its batch and its lengths, as exporters leave them; heads and widths keep numbers.
+
+    Each tensor has names of its own, but for the batch: nothing may be concluded from two lengths of one name.
+    """
+    proto = onnx.load_model_from_string(model)
+    for value in (*proto.graph.input, *proto.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        for axis in _open_axes(value.name, len(dims)):
+            dims[axis].dim_param = "batch" if axis == 0 and len(dims) > 2 else f"{value.name}_{axis}"
+    onnx.checker.check_model(proto)
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
+def _open_axes(name: str, rank: int) -> tuple[int, ...]:
+    """The axes of a tensor that depend on the batch or on lengths."""
+    if name in _OVER_SCORES:
+        return tuple(range(rank)) if rank < 4 else (0, 2, 3)
+    return {3: (0, 1), 4: (0, 2), 5: (0, 1)}.get(rank, (0,) if rank else ())
+
+
+_OVER_SCORES = {"attn_mask", "attention_bias", "key_padding_mask", "output_qk", "qk_matmul_output"}
+"""Tensors whose last axis is a length."""

@@ -155,7 +155,7 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             part = attend(block.weights, block.weighed, operands.v[members, :, low:high])
             whole.values[members, :, :, rows] = part.values
             whole.compute[members, :, :, rows] = part.compute
-            whole.storage[members, :, :, rows] = part.storage
+            whole.storage[members, :, :, rows] = part.storage + _coarser(problem) * part.compute
     merged = (problem.batch, problem.heads, problem.rows, problem.v_head_dim)
     stated = np.broadcast_to(_query_rows(problem)[:, None, :, None], merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
@@ -189,7 +189,8 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
 def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float, Float]:
     """Values, compute and storage of the scores at a stage."""
     if stage == "weights":
-        return block.weights.values, *block.weights.bounds()
+        compute, storage = block.weights.bounds()
+        return block.weights.values, compute, storage + _coarser(problem) * compute
     scores = {"raw": block.raw, "capped": block.capped, "biased": block.biased}[stage]
     values, compute, storage = scores.values, scores.compute, scores.storage + np.abs(scores.values)
     if stage == "biased":
@@ -198,6 +199,13 @@ def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float
         values = np.where(hidden, -np.inf, values)
         compute, storage = (np.where(hidden, 0.0, bound) for bound in (compute, storage))
     return values, compute, storage
+
+
+def _coarser(problem: Problem) -> float:
+    """How many roundings of the tensors' dtype one of the softmax amounts to, where that has fewer bits; else 0."""
+    if not problem.softmax:
+        return 0.0
+    return dtype(problem.softmax).roundoff / dtype(problem.dtype).roundoff
 
 
 def _present(problem: Problem, tensor: Tensor, rows: Turned) -> Answer:

@@ -98,6 +98,7 @@ class Problem:
     masks            beside `visible`: a key counts where the interval and every mask let it
     sink             graph input [heads] in the case's dtype: exp(sink) joins the denominator of each row of the head
     smooth           as a sink of 0 for every head
+    softmax          dtype that the softmax may be computed in, where it has fewer bits than the tensors; else ""
     norm             what is done to each head of the new queries and keys before rotary
     evicts           where the buffers hold less than all slots: which
     invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
@@ -137,6 +138,7 @@ class Problem:
     sink: str | None = None
     smooth: bool = False
     scores: Scores | None = None
+    softmax: str = ""
     norm: Norm | None = None
     evicts: Eviction | None = None
     invalid: str = ""

@@ -12,6 +12,7 @@ from typing import get_args
 
 from attncheck.scenario.model import (
     DataKind,
+    Dims,
     DType,
     Holes,
     Kernel,
@@ -19,11 +20,12 @@ from attncheck.scenario.model import (
     Op,
     Past,
     Positions,
+    Precision,
     QkNorm,
     RotaryStyle,
     Stage,
 )
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
 
 BATCH_LIMIT = 65_536
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -81,7 +83,13 @@ AXES: dict[str, Axis] = {
             "sequences",
             otherwise="length of the lists in `q_len` and `past_len`, else 1",
         ),
-        Axis("q_len", PerBatch(1), "new tokens of each batch entry: rows of query, key and value", "tokens", default=1),
+        Axis(
+            "q_len",
+            PerBatch(0),
+            "new tokens of each batch entry: rows of query, key and value. 0: an idle entry, with `query_seqlens`",
+            "tokens",
+            default=1,
+        ),
         Axis("past_len", PerBatch(0), "tokens already in the KV cache; 0 everywhere: prefill", "tokens", default=0),
         Axis(
             "capacity",
@@ -115,8 +123,8 @@ AXES: dict[str, Axis] = {
         ),
         Axis(
             "scale",
-            Positive("default"),
-            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own",
+            Number("default"),
+            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On gqa and mha 0 stands for the default",
             default="default",
         ),
         Axis(
@@ -125,6 +133,13 @@ AXES: dict[str, Axis] = {
             "score becomes softcap · tanh(score / softcap), before the softmax",
             default="none",
             ops=("gqa", "attention"),
+        ),
+        Axis(
+            "softmax_precision",
+            Choice(("default", *get_args(Precision))),
+            "what the softmax is to be computed in; `default`: what the tensors are in",
+            default="default",
+            ops=("attention",),
         ),
         Axis(
             "window",
@@ -261,9 +276,16 @@ AXES: dict[str, Axis] = {
             "positions",
             Choice(get_args(Positions)),
             "rotary positions: `implicit`, counted by the operator; `explicit`, the same as position_ids; "
-            f"`shifted`, position_ids {SHIFT} further on",
+            f"`shifted`, position_ids {SHIFT} further on; `zero`, all 0; `negative` and `beyond`, the last one before "
+            "or behind the rows of the cache, which the operator forbids",
             default="implicit",
             ops=("gqa",),
+        ),
+        Axis(
+            "dims",
+            Choice(get_args(Dims)),
+            "dimensions of the graph's inputs and outputs: `static` numbers, or `symbolic` names for batch and lengths",
+            default="static",
         ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         Axis("seed", Integer(0, 2**32 - 1), "seed of the inputs", default=0),

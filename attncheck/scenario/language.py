@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 from attncheck.scenario.axes import AXES, NAME, Axis
 from attncheck.scenario.diagnostics import nearest
 from attncheck.scenario.keys import KEYS, MODES
-from attncheck.scenario.values import FLOAT32, Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
+from attncheck.scenario.values import FLOAT32, Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _ONE_FOR_ALL, _BY_BACKEND = "<one for all>", "<by backend>"
@@ -34,6 +34,8 @@ def _annotation(values: Values) -> Any:
             return _word(word, Annotated[int, Field(ge=minimum, le=maximum)])
         case Positive(word):
             return _word(word, Annotated[float, Field(ge=FLOAT32[0], le=FLOAT32[1])])
+        case Number(word):
+            return _word(word, Annotated[float, Field(ge=-FLOAT32[1], le=FLOAT32[1])])
         case Choice(words):
             return Literal[words]
         case Broadcast():

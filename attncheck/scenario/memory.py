@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 DEFAULT_LIMIT = 2 * 2**30
-_BYTES = {"float32": 4, "float16": 2}
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WIDE = 8
 """The oracle computes in float64."""
 

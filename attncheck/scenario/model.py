@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Op = Literal["gqa", "mha", "attention"]
-DType = Literal["float32", "float16"]
+DType = Literal["float32", "float16", "bfloat16"]
+Precision = Literal["float32", "float16", "bfloat16", "double"]
+Dims = Literal["static", "symbolic"]
 RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 Stage = Literal["raw", "capped", "biased", "weights"]
 Past = Literal["auto", "empty", "full"]
-Positions = Literal["implicit", "explicit", "shifted"]
+Positions = Literal["implicit", "explicit", "shifted", "zero", "negative", "beyond"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
@@ -58,6 +60,8 @@ class Scenario:
     query_seqlens     whether the graph is told how many new tokens each batch member has
     qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
+    softmax_precision what the softmax is to be computed in; None: what the tensors are in
+    dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
@@ -98,6 +102,8 @@ class Scenario:
     qk_norm: QkNorm | None = None
     window_cache: bool = False
     layout: Layout = "bsnh"
+    softmax_precision: Precision | None = None
+    dims: Dims = "static"
     opset: int = 0
     positions: Positions = "implicit"
     data: DataKind = "normal"

@@ -102,6 +102,21 @@ def _told(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
 
 
+def _idle(case: Complete) -> Iterator[Impossible]:
+    """Entries without a new token: only query_seqlens can say it, of an entry that has a past, beside another."""
+    if not case.lists_fit or 0 not in case.lengths("q_len"):
+        return
+    if case.values["query_seqlens"] is not True:
+        message = "a q_len of 0 can be said with `query_seqlens` only"
+        yield Impossible(Mistake.RAGGED, ("q_len",), message, "use `op: gqa` with `query_seqlens: true`, or 1 or more")
+    elif case.largest("q_len") == 0:
+        message = "no entry has a new token"
+        yield Impossible(Mistake.RAGGED, ("q_len",), message, "give one of them a q_len of 1 or more")
+    elif 0 in map(sum, zip(case.lengths("q_len"), case.lengths("past_len"), strict=True)):
+        message = "an entry with a q_len of 0 and no past has no key at all, which the operator forbids"
+        yield Impossible(Mistake.RAGGED, ("q_len", "past_len"), message, "give it a past_len of 1 or more")
+
+
 def _window_cache(case: Complete) -> Iterator[Impossible]:
     """What a cache of the window's keys needs: a window, room for it, and no feature whose shape nobody states."""
     if case.values["window_cache"] is not True:
@@ -263,6 +278,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
+    (("query_seqlens", *_SIZES), _idle),
     (("window_cache", "window", "capacity", "scores", "past"), _window_cache),
     (("query_seqlens", "window_cache", "causal", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),

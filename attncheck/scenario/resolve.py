@@ -84,6 +84,8 @@ def scenario(
         query_seqlens=values["query_seqlens"],
         qk_norm=_unless(values["qk_norm"], "none"),
         window_cache=values["window_cache"],
+        softmax_precision=None if values["softmax_precision"] == "default" else values["softmax_precision"],
+        dims=values["dims"],
         layout=values["layout"],
         opset=values["opset"] if values["op"] == "attention" else 0,
         positions=values["positions"],

@@ -41,6 +41,18 @@ class Positive:
 
 
 @dataclass(frozen=True)
+class Number:
+    """Any number that float32 holds, or one word in its place."""
+
+    word: str | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return "a number within float32's range" + (f", or `{self.word}`" if self.word else "")
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of a closed list of words."""
 
@@ -96,4 +108,4 @@ class Broadcast:
         return ("none", *self.shapes)
 
 
-Values = Integer | Positive | Choice | Boolean | PerBatch | Broadcast
+Values = Integer | Number | Positive | Choice | Boolean | PerBatch | Broadcast

@@ -281,7 +281,7 @@ def test_the_first_prompt_uses_the_first_position_id_only() -> None:
 def test_a_rotary_without_caches_and_positions_behind_them_are_forbidden() -> None:
     assert problem_of(scenario(rotary="half", rotary_cache=0)).invalid == "do_rotary=1 needs cos_cache and sin_cache"
     short = problem_of(scenario(q_len=(4,), rotary="half", rotary_cache=3))
-    assert short.invalid == "position 3 lies behind the 3 rows of cos_cache"
+    assert short.invalid == "position 3 lies outside of the 3 rows of cos_cache"
 
 
 def test_a_length_beyond_the_past_buffer_is_forbidden() -> None:

@@ -72,7 +72,7 @@ VALID = [
 INVALID = [
     "{}",
     "{name: two words}",
-    "{name: a, q_len: 0}",
+    "{name: a, q_len: -1}",
     "{name: a, q_len: []}",
     "{name: a, past_len: [1, -1]}",
     "{name: a, window: all}",

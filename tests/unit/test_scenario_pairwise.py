@@ -17,7 +17,7 @@ from attncheck.scenario.load import parse
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.possible import impossibilities, rules
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive
 
 SWEPT: dict[str, list[Any]] = {
     "op": ["gqa", "mha", "attention"],
@@ -119,7 +119,7 @@ def small(axis: str) -> st.SearchStrategy[Value]:
             return st.one_of(st.integers(1, 9), lengths, *([st.just(word)] if word else []))
         case Integer(least, _, word):
             return st.one_of(st.integers(least, least + 20), *([st.just(word)] if word else []))
-        case Positive(word):
+        case Number(word) | Positive(word):
             return st.sampled_from((2.0, word))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from attncheck.scenario import command_line, from_command_line, select
 from attncheck.scenario.axes import AXES, NAME
 from attncheck.scenario.load import parse
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive
 
 SMALL = """\
 # a comment
@@ -87,7 +87,7 @@ def test_a_case_can_be_made_again_without_its_file(defaults: dict[str, Any], sce
 
 def test_the_strategies_above_reach_every_kind_of_value() -> None:
     kinds = {type(AXES[axis].values) for axis in VALUES}
-    assert kinds | {Boolean} == {Integer, Positive, Choice, Boolean, PerBatch, Broadcast}
+    assert kinds | {Boolean} == {Integer, Number, Positive, Choice, Boolean, PerBatch, Broadcast}
 
 
 def cut(text: str, at: int, length: int) -> str:

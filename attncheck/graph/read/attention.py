@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import Layout, Mask, Problem, Scores, ScoreStage, Tensor
+from attncheck.tensors.dtypes import dtype
 
 _ATTRIBUTES = (
     "is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap", "softmax_precision",
@@ -24,7 +25,8 @@ _ATTRIBUTES = (
 )  # fmt: skip
 _STAGES: dict[int, ScoreStage] = {0: "raw", 1: "capped", 2: "biased", 3: "weights"}
 
-_HALF = {10: "float16", 16: "bfloat16"}
+_PRECISIONS = {1: "float32", 10: "float16", 11: "double", 16: "bfloat16"}
+"""softmax_precision: element types by their number."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,6 @@ class _Shape:
 def read(node: Node) -> Problem:
     """The Problem of an Attention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
-    _refuse_precision(node)
     it = _shape(node)
     past_key, past_value = node.name(4), node.name(5)
     external = node.array(6) is not None
@@ -87,18 +88,18 @@ def read(node: Node) -> Problem:
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
         masks=_masks(node),
         scores=_scores(node, it.past + it.new),
+        softmax=_softmax(node),
         invalid=_invalid(node, external, it),
     )
 
 
-def _refuse_precision(node: Node) -> None:
-    """Raise Unreadable for a softmax that is to be computed with fewer bits than the tensors have."""
+def _softmax(node: Node) -> str:
+    """The dtype of the softmax where it has fewer bits than the tensors, else nothing."""
     precision = node.attribute("softmax_precision", 0)
-    if node.dtype(0) == "float32" and precision in _HALF:
-        raise Unreadable(
-            f"{node.op} with softmax_precision {precision} ({_HALF[precision]}) on float32 tensors is not read by "
-            "attncheck: its tolerance is that of float32"
-        )
+    if precision and precision not in _PRECISIONS:
+        raise Unreadable(f"{node.op} with softmax_precision {precision} is not read: no float type has that number")
+    asked = _PRECISIONS.get(precision, "double")
+    return asked if asked != "double" and dtype(asked).roundoff > dtype(node.dtype(0)).roundoff else ""
 
 
 def _shape(node: Node) -> _Shape:

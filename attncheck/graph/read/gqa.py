@@ -197,8 +197,10 @@ def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None, capacity: int
     if node.attribute("do_rotary", 0) and rotary is None:
         return "do_rotary=1 needs cos_cache and sin_cache"
     cos = node.array(7)
-    if rotary is not None and cos is not None and rotary.positions.max(initial=0) >= cos.shape[0]:
-        return f"position {rotary.positions.max()} lies behind the {cos.shape[0]} rows of cos_cache"
+    if rotary is not None and cos is not None:
+        for position in (rotary.positions.min(initial=0), rotary.positions.max(initial=0)):
+            if not 0 <= position < cos.shape[0]:
+                return f"position {position} lies outside of the {cos.shape[0]} rows of cos_cache"
     if node.attribute("causal", 1) == 0 and node.attribute("local_window_size", -1) != -1:
         return "local_window_size must be -1 when causal is 0"
     if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
+from attncheck.graph.model import symbolic
 from attncheck.graph.write import attention, gqa, mha
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
@@ -13,11 +14,12 @@ _WRITERS = {"gqa": gqa.write, "mha": mha.write, "attention": attention.write}
 def build(scenario: Scenario) -> Case:
     """Write `scenario` as an ONNX model with its input arrays. Pure: the same scenario gives the same bytes."""
     parts: Parts = _WRITERS[scenario.op](scenario)
+    model = symbolic(parts.model) if scenario.dims == "symbolic" else parts.model
     return Case(
         id=scenario.id,
         origin=scenario,
-        model=parts.model,
+        model=model,
         inputs=parts.inputs,
         outputs=parts.outputs,
-        digest=digest(parts.model, parts.inputs),
+        digest=digest(model, parts.inputs),
     )

@@ -9,17 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from attncheck.graph.case import Output
 from attncheck.graph.model import single_node_model
 from attncheck.graph.write import over_scores, parts
 from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.problem import ScoreStage
-from attncheck.scenario.model import Scenario
+from attncheck.scenario.model import Precision, Scenario
 from attncheck.tensors import dtypes, poison
 
 STAGES: dict[ScoreStage, int] = {"raw": 0, "capped": 1, "biased": 2, "weights": 3}
 """qk_matmul_output_mode of each stage of the scores."""
+PRECISIONS: dict[Precision, int] = {
+    "float32": int(TensorProto.FLOAT),
+    "float16": int(TensorProto.FLOAT16),
+    "bfloat16": int(TensorProto.BFLOAT16),
+    "double": int(TensorProto.DOUBLE),
+}
+"""softmax_precision: the number of each element type."""
 
 
 def write(scenario: Scenario) -> Parts:
@@ -110,12 +118,20 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
         attributes["is_causal"] = 1
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
+    if scenario.softmax_precision is not None:
+        attributes["softmax_precision"] = PRECISIONS[scenario.softmax_precision]
     if scenario.softcap:
         attributes["softcap"] = scenario.softcap
+    attributes |= _windows(scenario)
+    if scenario.scores is not None and STAGES[scenario.scores]:
+        attributes["qk_matmul_output_mode"] = STAGES[scenario.scores]
+    return attributes
+
+
+def _windows(scenario: Scenario) -> dict[str, Any]:
+    attributes: dict[str, Any] = {}
     if scenario.window is not None:
         attributes["left_window_size"] = scenario.window - 1
     if scenario.window_right is not None:
         attributes["right_window_size"] = scenario.window_right
-    if scenario.scores is not None and STAGES[scenario.scores]:
-        attributes["qk_matmul_output_mode"] = STAGES[scenario.scores]
     return attributes

@@ -118,11 +118,19 @@ def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
 
 
 def _position_ids(scenario: Scenario) -> Array | None:
-    """int64 [batch, rows]: what the operator would count by itself, or SHIFT more."""
+    """int64 [batch, rows]: what the operator would count itself, SHIFT more, or what leaves the caches at one end."""
     if scenario.positions == "implicit":
         return None
-    first = np.array(scenario.past_len) + (SHIFT if scenario.positions == "shifted" else 0)
-    return np.asarray(first[:, None] + np.arange(max(scenario.q_len)), np.int64)
+    counted = np.array(scenario.past_len, np.int64)[:, None] + np.arange(max(scenario.q_len))
+    last = int(counted.max())
+    further = {
+        "explicit": counted,
+        "shifted": counted + SHIFT,
+        "zero": np.zeros_like(counted),
+        "negative": counted - last - 1,
+        "beyond": counted - last + scenario.rotary_cache,
+    }
+    return np.asarray(further[scenario.positions], np.int64)
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:

@@ -69,7 +69,7 @@ def _cap_after_bias(recipe: Recipe) -> Recipe:
 
 def _caps_a_bias(problem: Problem) -> bool:
     biased = any(mask.kind == "additive" and mask.shape[-1] > 1 for mask in problem.masks)
-    return problem.softcap > 0.0 and biased and intervals.several_keys(problem)
+    return problem.softcap > 0.0 and biased and intervals.scores_matter(problem)
 
 
 def _key_for_value(recipe: Recipe) -> Recipe:

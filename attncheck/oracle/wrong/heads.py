@@ -107,13 +107,13 @@ HEADS = (
     Wrong(
         "score-upper-half-ignored",
         "the upper half of head_dim left out of q.k",
-        lambda problem: problem.head_dim > 1 and mask.several_keys(problem),
+        lambda problem: problem.head_dim > 1 and mask.scores_matter(problem),
         _without_key_dims(lambda problem: _lower_half(problem.head_dim)),
     ),
     Wrong(
         "score-tail-ignored",
         "the tail of head_dim left out of q.k (dims beyond the last whole vector of 4)",
-        lambda problem: problem.head_dim % VECTOR != 0 and mask.several_keys(problem),
+        lambda problem: problem.head_dim % VECTOR != 0 and mask.scores_matter(problem),
         _without_key_dims(_key_tail),
     ),
     Wrong("last-query-dropped", "the last query row of each entry zero", lambda _: True, _zero_rows(_not_last_row)),

@@ -98,3 +98,8 @@ def plain(problem: Problem) -> bool:
 def several_keys(problem: Problem) -> bool:
     """Whether some query row sees two keys: with one its weight is 1 whatever the score."""
     return bool((widths(problem) >= 2).any())
+
+
+def scores_matter(problem: Problem) -> bool:
+    """Whether weights depend on q.k: some query row sees two keys, and the scale is not 0."""
+    return problem.scale != 0.0 and several_keys(problem)

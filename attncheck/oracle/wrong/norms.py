@@ -18,7 +18,7 @@ DEFAULT_EPSILON = 1e-6
 
 def _normalises(problem: Problem) -> bool:
     """Whether a query's weights depend on the normalisation."""
-    return problem.norm is not None and problem.scale != 0.0 and mask.several_keys(problem)
+    return problem.norm is not None and mask.scores_matter(problem)
 
 
 def _when(told: Callable[[Problem, Norm], bool]) -> Callable[[Problem], bool]:

@@ -71,34 +71,34 @@ def _one_on(recipe: Recipe) -> Recipe:
     return _rotating(recipe, replace(how, positions=(how.positions + 1).astype(np.int32)), inputs)
 
 
+def _without_past(problem: Problem, how: Rotary) -> Rotary:
+    past = np.asarray(problem.past_len, np.int32)[:, None]
+    return replace(how, positions=np.maximum(how.positions - past, 0))
+
+
 def _from_zero(recipe: Recipe) -> Recipe:
-    how = _given(recipe)
-    past = np.asarray(recipe.problem.past_len, np.int32)[:, None]
-    return _rotating(recipe, replace(how, positions=np.maximum(how.positions - past, 0)))
+    return _rotating(recipe, _without_past(recipe.problem, _given(recipe)))
 
 
-def _after_padding(problem: Problem) -> Int:
+def _after_padding(problem: Problem, how: Rotary) -> Rotary:
     """kv_len minus the padded number of rows, in place of past_len; a position before the first is the first."""
     before = np.asarray(problem.kv_len, np.int64) - problem.rows
     positions: Int = np.maximum(before[:, None] + np.arange(max(problem.rows, problem.new_rows)), 0)
-    return positions
-
-
-def _padded(problem: Problem) -> bool:
-    if problem.rotary is None:
-        return False
-    real = np.arange(problem.rotary.positions.shape[1]) < np.asarray(problem.new_len)[:, None]
-    return bool((real & (_after_padding(problem) != problem.rotary.positions)).any())
+    return replace(how, positions=np.minimum(positions, how.positions.max()).astype(np.int32))
 
 
 def _from_padding(recipe: Recipe) -> Recipe:
-    how = _given(recipe)
-    positions = np.minimum(_after_padding(recipe.problem), how.positions.max())
-    return _rotating(recipe, replace(how, positions=positions.astype(np.int32)))
+    return _rotating(recipe, _after_padding(recipe.problem, _given(recipe)))
 
 
-def _has_past(problem: Problem) -> bool:
-    return problem.rotary is not None and any(problem.past_len)
+def _moves(other: Callable[[Problem, Rotary], Rotary]) -> Callable[[Problem], bool]:
+    """Whether a new token that means something gets another position."""
+
+    def relevant(problem: Problem) -> bool:
+        how = problem.rotary
+        return how is not None and bool((_positions(problem, other(problem, how)) != _positions(problem, how)).any())
+
+    return relevant
 
 
 def _of_entry_0(recipe: Recipe) -> Recipe:
@@ -162,11 +162,16 @@ POSITIONS = (
     Wrong("rotary-half-for-interleaved", "half rotary instead of interleaved", _style("interleaved"), _other_style),
     Wrong("rotary-position-one-back", "rotary positions one too small", _turns, _one_back),
     Wrong("rotary-position-one-on", "rotary positions one too large", lambda p: p.rotary is not None, _one_on),
-    Wrong("rotary-from-zero", "rotary positions that begin at 0 (past_len forgotten)", _has_past, _from_zero),
+    Wrong(
+        "rotary-from-zero",
+        "rotary positions that begin at 0 (past_len forgotten)",
+        _moves(_without_past),
+        _from_zero,
+    ),
     Wrong(
         "rotary-from-padding",
         "rotary positions that begin at kv_len minus the padded rows, below 0 taken for 0",
-        _padded,
+        _moves(_after_padding),
         _from_padding,
     ),
     Wrong("rotary-of-entry-0", "rotary positions of batch entry 0 for all", _ragged, _of_entry_0),

@@ -30,7 +30,7 @@ def _scaled(name: str, words: str, scale: Callable[[Problem], float]) -> Wrong:
 
 def _capped(name: str, words: str, relevant: Callable[[Problem], bool], softcap: Callable[[Problem], float]) -> Wrong:
     def applies(problem: Problem) -> bool:
-        return problem.softcap > 0.0 and mask.several_keys(problem) and relevant(problem)
+        return problem.softcap > 0.0 and mask.scores_matter(problem) and relevant(problem)
 
     def change(recipe: Recipe) -> Recipe:
         return replace(recipe, problem=replace(recipe.problem, softcap=softcap(recipe.problem)))
