@@ -1,5 +1,14 @@
 """Scores in float64, stage by stage: scale * q.k, softcap, masks; and how far rounding may move them.
 
+A dot product of n terms rounds each product and each of n - 1 sums, by at most u times the product or the sum so far:
+
+    |error|  <=  u * (sum_k |q_k k_k| + sqrt(n - 1) * |q.k|)
+
+The first term covers the products, and the sums where terms cancel: a walk of n steps of size a comes as far as
+sqrt(n) a, and its sums round by sqrt(n) * sqrt(n) a = n a together. The second covers sums that stay as large as the
+whole, as where one term rules: each of the others is then rounded as the whole is (Higham and Mary, "A new approach to
+probabilistic rounding error analysis", 2019). n counts the terms that are not 0: a single product is rounded once.
+
 Sources: ai.onnx Attention-23 to -25: "softcap", then "at_mask Add", then softmax; com.microsoft GroupQueryAttention.
 """
 
@@ -35,14 +44,15 @@ def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
     """Dot products times scale: q [members, kv_heads, group, rows, dim] with k [members, kv_heads, keys, dim]."""
     scale = abs(problem.scale)
     size_q, size_k = np.abs(q.values), np.abs(k.values)
-    error = _dot(size_q, size_k)
+    values = _dot(q.values, k.values)
+    error = _dot(size_q, size_k) + np.sqrt(np.maximum(_terms(q.values, k.values) - 1, 0)) * np.abs(values)
     stored = np.zeros_like(error)
     if problem.rotary or problem.norm:
         error += _dot(q.compute, size_k) + _dot(size_q, k.compute)
         stored += _dot(q.storage, size_k) + _dot(size_q, k.storage)
     error *= scale
     stored *= scale
-    return Scores(problem.scale * _dot(q.values, k.values), error, stored)
+    return Scores(problem.scale * values, error, stored)
 
 
 def capped(problem: Problem, before: Scores) -> Scores:
@@ -64,6 +74,14 @@ def biased(before: Scores, cover: Cover) -> Scores:
         return before
     added = np.abs(before.values) + cover.size
     return Scores(before.values + cover.adds, before.compute + added, before.storage)
+
+
+def _terms(q: Float, k: Float) -> NDArray[np.intp]:
+    """At most how many terms of a dot product are not 0, broadcastable to [members, kv_heads, group, rows, keys]."""
+    of_q: NDArray[np.intp] = np.count_nonzero(q, axis=-1)[..., None]
+    of_k: NDArray[np.intp] = np.count_nonzero(k, axis=-1)[:, :, None, None, :]
+    fewer: NDArray[np.intp] = np.minimum(of_q, of_k)
+    return fewer
 
 
 def _dot(q: Float, k: Float) -> Float:

@@ -49,8 +49,10 @@ def parts(given: Work) -> tuple[Float, Float, Float]:
     query = split_heads(given.inputs["query"], "bsnh", HEADS)[0].astype(np.float64)
     keys, values = (found[name].values[0, 0] for name in ("present_key", "present_value"))
     scale, cap = given.problem.scale, given.problem.softcap
-    bent = np.tanh(scale * query @ keys.T / cap)
-    error = scale * np.abs(query) @ np.abs(keys).T * (1 - bent * bent) + cap
+    score = scale * query @ keys.T
+    bent = np.tanh(score / cap)
+    rounded = scale * np.abs(query) @ np.abs(keys).T + np.sqrt(keys.shape[1] - 1) * np.abs(score)
+    error = rounded * (1 - bent * bent) + cap
     return cap * bent, error, values
 
 
