@@ -100,7 +100,9 @@ class Backend(Protocol):
     """One file a backend. Lives in the parent process; pure except for what the engine asks through its worker."""
 
     name: str
-    compute: Compute
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """What it promises to compute this problem in, whatever it stores: its tolerance follows."""
 
     def launch(self) -> Launch:
         """How to start this backend's worker."""

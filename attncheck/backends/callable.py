@@ -23,7 +23,11 @@ class Callable:
         self.file = file
         self.function = function
         self.name = f"{file.name}:{function}"
-        self.compute: Compute = compute
+        self._compute: Compute = compute
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """What its decorator or table says."""
+        return self._compute
 
     def launch(self) -> Launch:
         """A worker that imports the file. Raises BackendUnavailable where there is none."""

@@ -18,7 +18,10 @@ class OnnxRef:
     """ONNX's own evaluator in NumPy; float16 is computed as float16."""
 
     name = "onnx-ref"
-    compute: Compute = "native"
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """The dtype's own: NumPy computes float16 as float16."""
+        return "native"
 
     def launch(self) -> Launch:
         """A worker with the reference evaluator."""

@@ -47,7 +47,6 @@ class Ort:
     options   its own options, by name, as strings
     """
 
-    compute: Compute = "native"
     refusals: tuple[Declared, ...] = GQA_REFUSALS
 
     def __init__(
@@ -57,6 +56,10 @@ class Ort:
         self.provider = provider
         self.plugin = plugin
         self.options = dict(options or {})
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """The dtype's own: a provider promises nothing else."""
+        return "native"
 
     def launch(self) -> Launch:
         """An ONNX Runtime worker on the provider."""

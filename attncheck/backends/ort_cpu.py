@@ -81,10 +81,18 @@ REFUSALS: tuple[Declared, ...] = (
 
 
 class OrtCpu(Ort):
-    """ONNX Runtime's CPU provider as a backend; computes float16 inputs in float32 and stores float16."""
+    """ONNX Runtime's CPU provider as a backend."""
 
-    compute: Compute = "f32"
     refusals: tuple[Declared, ...] = REFUSALS
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
         super().__init__("ort-cpu", PROVIDER, options=options)
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """Float32, but for ai.onnx Attention the dtype's own.
+
+        The com.microsoft kernels compute float16 inputs in float32. Attention in float16 stores scores and weights as
+        float16 between its two products (`AttentionGemm`, `ComputeAttentionProbs` in
+        onnxruntime/core/providers/cpu/llm/attention.cc).
+        """
+        return "native" if problem.op == "ai.onnx.Attention" else "f32"

@@ -13,7 +13,7 @@ from functools import cache
 import onnx
 from onnx import TensorProto, helper
 
-from attncheck.backends.base import Compute, Hello, Launch
+from attncheck.backends.base import Hello, Launch
 from attncheck.backends.ort import GQA_REFUSALS, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
@@ -73,7 +73,6 @@ REFUSALS: tuple[Declared, ...] = (
 class OrtWebgpu(Ort):
     """ONNX Runtime's WebGPU provider as a backend; float16 is computed as float16."""
 
-    compute: Compute = "native"
     refusals = REFUSALS
 
     def __init__(self, plugin: str | None = None, options: Mapping[str, str] | None = None) -> None:

@@ -29,9 +29,12 @@ class Placed:
 
     def __init__(self, backend: Backend, name: str, place: Place) -> None:
         self.name = name
-        self.compute: Compute = backend.compute
         self._backend = backend
         self._place = place
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """As the backend does."""
+        return self._backend.arithmetic(problem)
 
     def launch(self) -> Launch:
         """The backend's own launch, elsewhere."""

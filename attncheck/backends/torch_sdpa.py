@@ -66,10 +66,13 @@ class TorchSdpa:
     """PyTorch as a backend, on a device of its own choice or `device`; float16 is computed as PyTorch pleases."""
 
     name = "torch"
-    compute: Compute = "native"
 
     def __init__(self, device: str | None = None) -> None:
         self.device = device
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """The dtype's own: PyTorch computes float16 as it pleases."""
+        return "native"
 
     def launch(self) -> Launch:
         """A PyTorch worker."""

@@ -26,7 +26,6 @@ class Wgsl:
 
     name = "wgsl"
     runtime = "webgpu"
-    compute: Compute = "f32"
 
     def __init__(
         self,
@@ -40,6 +39,10 @@ class Wgsl:
         self.adapter = adapter
         self.shaders = shaders or shipped.shaders_dir()
         self.forced = forced
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        """Float32, whatever the dtype."""
+        return "f32"
 
     def launch(self) -> Launch:
         """A WebGPU worker on the adapter asked for."""

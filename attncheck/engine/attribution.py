@@ -102,7 +102,7 @@ def _apart(asked: Asked, candidate: Judged, reference: Judged) -> tuple[bool, fl
         asked.answers,
         _worst_outputs(candidate),
         _worst_outputs(reference),
-        candidate.backend.compute,
+        candidate.backend.arithmetic(asked.problem),
         result.backend,
         reference.result.backend,
         asked.override(result.backend),

@@ -86,7 +86,8 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
     if wrong is None:
         return judged
     override = asked.override(backend.name)
-    found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, backend.compute, override)
+    compute = backend.arithmetic(asked.problem)
+    found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, compute, override)
     convention = followed(asked.problem, found.wrong)
     flags = (*judged.flags, Flag.DISPUTED) if convention is not None and not convention.settled else judged.flags
     return replace(judged, diagnosis=found.words, wrong=found.wrong, convention=convention, flags=flags)
@@ -95,9 +96,8 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
 def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:
     """With what right numbers prove: the flag `vacuous` for nothing, and if `every`, what would have been noticed."""
     override = asked.override(backend.name)
-    found = sharpness_of(
-        asked.problem, asked.case.inputs, asked.answers, backend.compute, override, first_only=not every
-    )
+    compute = backend.arithmetic(asked.problem)
+    found = sharpness_of(asked.problem, asked.case.inputs, asked.answers, compute, override, first_only=not every)
     flags = (*judged.flags, *((Flag.VACUOUS,) if found.vacuous else ()))
     return replace(judged, flags=flags, sharpness=found if every else None)
 
@@ -149,18 +149,17 @@ def _refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, s
 
 def _differences(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:
     problem, answers, override = asked.problem, asked.answers, asked.override(backend.name)
+    compute = backend.arithmetic(problem)
     against_oracle = [
         difference
         for outcome in outcomes
-        for difference in compare.differences(
-            problem, answers, outcome.outputs, backend.compute, outcome.kernel, override
-        )
+        for difference in compare.differences(problem, answers, outcome.outputs, compute, outcome.kernel, override)
     ]
     against_each_other = [
         difference
         for first, second in combinations(outcomes, 2)
         for difference in compare.agreement(
-            problem, answers, first.outputs, second.outputs, backend.compute, first.kernel, second.kernel, override
+            problem, answers, first.outputs, second.outputs, compute, first.kernel, second.kernel, override
         )
     ]
     return (*against_oracle, *against_each_other)

@@ -130,7 +130,9 @@ def test_a_functions_arithmetic_is_what_its_table_promises() -> None:
     file = "kernels.py:attention"
     (exact,) = create("exact", Settings(tables={"exact": Table(file, compute="f32")}))
     (plain,) = create(file, Settings())
-    assert (exact.compute, plain.compute) == ("f32", "native")
+    case = write.build(scenario())
+    problem = graph.problem(case.model, case.inputs)
+    assert (exact.arithmetic(problem), plain.arithmetic(problem)) == ("f32", "native")
 
 
 @pytest.mark.parametrize(

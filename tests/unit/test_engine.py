@@ -28,10 +28,12 @@ class Faulty:
     """A backend on the faulty runtime, in a real process: each case's `about` says what goes wrong."""
 
     name = "faulty"
-    compute: Compute = "f32"
 
     def __init__(self, refuse: str = "", check: str = "") -> None:
         self._refuse, self._check = refuse, check
+
+    def arithmetic(self, problem: AnyProblem) -> Compute:
+        return "f32"
 
     def launch(self) -> Launch:
         return Launch("faulty", {"refuse": self._refuse}, environment={"PYTHONPATH": str(RUNTIMES)})

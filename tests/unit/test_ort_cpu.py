@@ -67,9 +67,8 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
     answer = worker.run(handle, dict(case.inputs), 20.0)
     assert answer["evidence"]["provider"] == PROVIDER
     assert judge.malformed(case.outputs, answer["outputs"]) is None
-    found = judge.differences(
-        problem, attention.answer(problem, case.inputs), answer["outputs"], BACKEND.compute, "", None
-    )
+    answers = attention.answer(problem, case.inputs)
+    found = judge.differences(problem, answers, answer["outputs"], BACKEND.arithmetic(problem), "", None)
     assert all(difference.passed for difference in found), max(found, key=lambda it: it.margin)
 
 
