@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare import judge
+from attncheck.compare.difference import Difference
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.lineup import lineup
 from attncheck.problem import AnyProblem, Arrays
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A wrong kernel held against the oracle: its outputs as it would store them, and what the judge found."""
+
+    name: str
+    outputs: Mapping[str, NDArray[np.generic]]
+    found: tuple[Difference, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Whether something is out of tolerance."""
+        return any(not each.passed for each in self.found)
+
+    @property
+    def by_poison(self) -> bool:
+        """Whether nothing but NaN or infinity is."""
+        return self.rejected and all(each.failing == each.nonfinite for each in self.found)
 
 
 @dataclass(frozen=True)
@@ -49,31 +69,27 @@ def sharpness(
 
     first_only  stop at the first that the tolerance rejects: all that `vacuous` needs, nearly always after one
     """
-    tried: list[str] = []
+    relevant: list[str] = []
     rejected: list[str] = []
     by_poison: list[str] = []
-    for wrong in lineup(problem, inputs).known:
-        tried.append(wrong.name)
-        noticed, finite = _noticed(problem, answers, wrong.outputs(None), compute, override)
-        if noticed:
-            rejected.append(wrong.name)
-            if not finite:
-                by_poison.append(wrong.name)
-            elif first_only:
+    for trial in trials(problem, inputs, answers, compute, override):
+        relevant.append(trial.name)
+        if trial.by_poison:
+            by_poison.append(trial.name)
+        if trial.rejected:
+            rejected.append(trial.name)
+            if first_only and not trial.by_poison:
                 break
-    survivors = tuple(name for name in tried if name not in rejected)
-    return Sharpness(tuple(tried), tuple(rejected), survivors, tuple(by_poison))
+    survivors = tuple(name for name in relevant if name not in rejected)
+    return Sharpness(tuple(relevant), tuple(rejected), survivors, tuple(by_poison))
 
 
-def _noticed(
-    problem: AnyProblem,
-    answers: Sequence[Answer],
-    outputs: Mapping[str, NDArray[np.float64]],
-    compute: Compute,
-    override: Tolerance | None,
-) -> tuple[bool, bool]:
-    """Whether the outputs are out of tolerance somewhere, and whether they are so with a finite number."""
-    with np.errstate(over="ignore"):  # what a wrong kernel computes need not fit its dtype
-        stored = {name: narrow(values, problem.dtype) for name, values in outputs.items()}
-    found = judge.differences(problem, answers, stored, compute, "", override)
-    return any(not each.passed for each in found), any(each.failing > each.nonfinite for each in found)
+def trials(
+    problem: AnyProblem, inputs: Arrays, answers: Sequence[Answer], compute: Compute, override: Tolerance | None = None
+) -> Iterator[Trial]:
+    """Every relevant wrong kernel, one after the other, in the line-up's order."""
+    for wrong in lineup(problem, inputs).known:
+        outputs = wrong.outputs(None)
+        with np.errstate(over="ignore"):  # what a wrong kernel computes need not fit its dtype
+            stored = {name: narrow(values, problem.dtype) for name, values in outputs.items()}
+        yield Trial(wrong.name, stored, judge.differences(problem, answers, stored, compute, wrong.name, override))
