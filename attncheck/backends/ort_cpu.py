@@ -14,7 +14,7 @@ from attncheck.backends.base import Compute
 from attncheck.backends.ort import GQA_REFUSALS, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
-from attncheck.problem import Mask, Problem
+from attncheck.problem import AnyProblem, Mask, Problem
 
 PROVIDER = "CPUExecutionProvider"
 MHA = "com.microsoft.MultiHeadAttention"

@@ -5,7 +5,8 @@
 
 with u_compute the unit roundoff of the backend's arithmetic and u_storage that of the output's dtype. Where the
 operator only copies, both bounds are 0 and the result must be exact. The last term allows for a GPU that flushes
-subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where the result may be subnormal. `docs/decisions/tolerance.md` tells how the constants were measured.
+subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where the result may be subnormal.
+`docs/decisions/tolerance.md` tells how the constants were measured.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_the_tolerance_is_the_line_between_pass_and_mismatch(
 def test_a_flushed_number_passes_where_the_arithmetic_may_flush_it(
     value: float, compute: judge.Compute, passes: bool
 ) -> None:
-    """Stored as float16: float32 loses what is subnormal there, float16 arithmetic may have lost a part of any number."""
+    """Stored as float16: float32 loses what is subnormal there, float16 a part of any number."""
     _, problem, answers, _ = judged(dtype="float16")
     size, nothing = answers[0].values.shape, np.zeros(answers[0].values.shape)
     tiny = replace(answers[0], values=np.full(size, value), compute=nothing + 1e-4 * value, storage=nothing + value)
