@@ -25,7 +25,17 @@ from attncheck.scenario.model import (
     RotaryStyle,
     Stage,
 )
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
+from attncheck.scenario.values import (
+    Boolean,
+    Broadcast,
+    Choice,
+    Integer,
+    Number,
+    NumberList,
+    PerBatch,
+    Positive,
+    Values,
+)
 
 BATCH_LIMIT = 65_536
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -288,6 +298,16 @@ AXES: dict[str, Axis] = {
             default="static",
         ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
+        *(
+            Axis(
+                f"{tensor}_values",
+                NumberList("generated"),
+                f"the {name} in the place of generated ones: token by token from the oldest, past included; of each "
+                "token by batch entry, head and dim; repeated from the first number when they run out",
+                default="generated",
+            )
+            for tensor, name in (("q", "queries"), ("k", "keys"), ("v", "values"))
+        ),
         Axis("seed", Integer(0, 2**32 - 1), "seed of the inputs", default=0),
         Axis(
             "kernel",
@@ -304,7 +324,9 @@ def spell(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return repr(value).removesuffix(".0").replace("e+", "e")
+        written = repr(value)
+        # "-0" would be read as an integer, which has no negative zero.
+        return written if written == "-0.0" else written.removesuffix(".0").replace("e+", "e")
     if isinstance(value, (list, tuple)):
         return "+".join(spell(item) for item in value)
     return str(value)

@@ -18,7 +18,7 @@ from attncheck.scenario.nodes import Document, Entry, Node, scalar
 from attncheck.scenario.nodes import Mapping as Entries
 from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete, scenario, value_of
-from attncheck.scenario.values import PerBatch
+from attncheck.scenario.values import NumberList, PerBatch
 
 _ASSIGNMENT = re.compile(r"[^\s,]+")
 CASE = "case::"
@@ -101,7 +101,7 @@ def _assignments(option: str, text: str) -> Document:
 
 def _value(axis: str, spelled: str, offset: int) -> Node:
     """The node of one spelled value that begins `offset` characters into the text."""
-    if axis in AXES and isinstance(AXES[axis].values, PerBatch) and "+" in spelled:
+    if axis in AXES and isinstance(AXES[axis].values, PerBatch | NumberList) and "+" in spelled:
         items = []
         for part in spelled.split("+"):
             items.append(Node(1, offset + 1, part, scalar(part), max(1, len(part))))

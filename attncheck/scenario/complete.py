@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from attncheck.scenario.axes import AXES, SHIFT
 from attncheck.scenario.diagnostics import Mistake
@@ -21,7 +22,7 @@ _BEHIND: dict[str, tuple[str, ...]] = {
 }
 """Axis -> those that its value follows from where it is left out."""
 
-Value = int | float | bool | str | tuple[int, ...]
+Value = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ class Complete:
     def lengths(self, axis: str) -> tuple[int, ...]:
         """A value for each batch entry. Only sound after the batch rule."""
         value = self.values[axis]
-        return value if isinstance(value, tuple) else (self.integer(axis),) * self.batch
+        return cast("tuple[int, ...]", value) if isinstance(value, tuple) else (self.integer(axis),) * self.batch
 
     def largest(self, axis: str) -> int:
         """The largest value over the batch."""
         value = self.values[axis]
-        return max(value) if isinstance(value, tuple) else self.integer(axis)
+        return max(cast("tuple[int, ...]", value)) if isinstance(value, tuple) else self.integer(axis)
 
     def has(self, axis: str) -> bool:
         """Whether an axis is set to something else than its default, written or not."""

@@ -13,7 +13,19 @@ from pydantic.config import JsonDict
 from attncheck.scenario.axes import AXES, NAME, Axis
 from attncheck.scenario.diagnostics import nearest
 from attncheck.scenario.keys import KEYS, MODES
-from attncheck.scenario.values import FLOAT32, Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
+from attncheck.scenario.values import (
+    FLOAT16,
+    FLOAT32,
+    Boolean,
+    Broadcast,
+    Choice,
+    Integer,
+    Number,
+    NumberList,
+    PerBatch,
+    Positive,
+    Values,
+)
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _ONE_FOR_ALL, _BY_BACKEND = "<one for all>", "<by backend>"
@@ -25,6 +37,12 @@ def _word(word: str | None, other: Any) -> Any:
 
 def _kind(value: object) -> str:
     return "list" if isinstance(value, list) else "one"
+
+
+def _one_or_many(each: Any, word: str | None) -> Any:
+    one = _word(word, each)
+    many = Annotated[list[each], Field(min_length=1)]
+    return Annotated[Annotated[one, Tag("one")] | Annotated[many, Tag("list")], Discriminator(_kind)]
 
 
 def _annotation(values: Values) -> Any:
@@ -43,10 +61,9 @@ def _annotation(values: Values) -> Any:
         case Boolean():
             return bool
         case PerBatch(minimum, word):
-            each = Annotated[int, Field(ge=minimum, le=2**31 - 1)]
-            one = _word(word, each)
-            many = Annotated[list[each], Field(min_length=1)]
-            return Annotated[Annotated[one, Tag("one")] | Annotated[many, Tag("list")], Discriminator(_kind)]
+            return _one_or_many(Annotated[int, Field(ge=minimum, le=2**31 - 1)], word)
+        case NumberList(word):
+            return _one_or_many(Annotated[float, Field(ge=-FLOAT16, le=FLOAT16)], word)
 
 
 def _field(meaning: str, default: float | bool | str | None = None) -> Any:

@@ -63,6 +63,7 @@ class Scenario:
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
+    q_values, k_values, v_values   numbers in the place of generated ones, repeated as needed; None: generated
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
     """
@@ -107,6 +108,9 @@ class Scenario:
     opset: int = 0
     positions: Positions = "implicit"
     data: DataKind = "normal"
+    q_values: tuple[float, ...] | None = None
+    k_values: tuple[float, ...] | None = None
+    v_values: tuple[float, ...] | None = None
     seed: int = 0
     kernel: Kernel | None = None
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
@@ -120,6 +124,10 @@ class Scenario:
         if self.keys is not None:
             return self.keys
         return tuple(past + new for past, new in zip(self.past_len, self.q_len, strict=True))
+
+    def given(self, tensor: str) -> tuple[float, ...] | None:
+        """The numbers of "q", "k" or "v" in the place of generated ones, None where they are generated."""
+        return {"q": self.q_values, "k": self.k_values, "v": self.v_values}[tensor]
 
     @property
     def value_dim(self) -> int:

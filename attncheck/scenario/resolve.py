@@ -14,7 +14,7 @@ from attncheck.scenario.nodes import Node
 def value_of(node: Node) -> Value:
     """A usable axis value."""
     if isinstance(node.value, tuple):
-        return tuple(item.value for item in node.value)  # type: ignore[misc]
+        return tuple(item.value for item in node.value)  # type: ignore[return-value]
     return node.value  # type: ignore[return-value]
 
 
@@ -90,6 +90,9 @@ def scenario(
         opset=values["opset"] if values["op"] == "attention" else 0,
         positions=values["positions"],
         data=values["data"],
+        q_values=_numbers(values["q_values"]),
+        k_values=_numbers(values["k_values"]),
+        v_values=_numbers(values["v_values"]),
         seed=values["seed"],
         kernel=values.get("kernel"),
         tolerance=dict(tolerance or {}),
@@ -97,6 +100,12 @@ def scenario(
         about=about,
         written=tuple((axis, spell(value)) for axis, value in written.items()),
     )
+
+
+def _numbers(value: Any) -> tuple[float, ...] | None:
+    if value == "generated":
+        return None
+    return tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
 
 
 def _unless(value: Any, word: str) -> Any:

@@ -88,6 +88,22 @@ class PerBatch:
         return f"an integer from {self.minimum} up, or a list of them, one a batch entry{other}"
 
 
+FLOAT16 = 65504.0
+"""The largest number of float16."""
+
+
+@dataclass(frozen=True)
+class NumberList:
+    """A number, or a list of numbers that is repeated as needed, or one word in their place; float16 holds them."""
+
+    word: str
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return f"a number from -{FLOAT16:.0f} to {FLOAT16:.0f}, or a list of them, or `{self.word}`"
+
+
 @dataclass(frozen=True)
 class Broadcast:
     """The shape of an array over the scores, each axis full or 1, or the word `none`.
@@ -108,4 +124,4 @@ class Broadcast:
         return ("none", *self.shapes)
 
 
-Values = Integer | Number | Positive | Choice | Boolean | PerBatch | Broadcast
+Values = Integer | Number | NumberList | Positive | Choice | Boolean | PerBatch | Broadcast

@@ -11,7 +11,7 @@ smallest power of two that is at least sqrt(head_dim). V is normal in every kind
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,23 @@ def generate(
     values = _KINDS[kind].fill[tensor](rows)
     shape = (batch, heads, positions.shape[1], dim)
     return np.ascontiguousarray(np.broadcast_to(values, shape))
+
+
+def listed(
+    numbers: Sequence[float], oldest: int, heads: int, positions: NDArray[np.int64], dim: int
+) -> NDArray[np.float64]:
+    """Values of one tensor from a list, float64 [batch, heads, rows, dim], read again from its start when it ends.
+
+    numbers     token by token from the one at s = `oldest`; of each token by batch entry, head and dim
+    positions   int64 [batch, rows], s of each row; what is older than `oldest` counts from the end of the list
+    """
+    batch = positions.shape[0]
+    tokens = (positions - oldest)[:, None, :, None]
+    entries = np.arange(batch)[:, None, None, None]
+    each_head = np.arange(heads)[None, :, None, None]
+    index = ((tokens * batch + entries) * heads + each_head) * dim + np.arange(dim)
+    values: NDArray[np.float64] = np.asarray(numbers, np.float64)[index % len(numbers)]
+    return values
 
 
 def purpose(kind: DataKind) -> str:

@@ -226,3 +226,19 @@ def test_a_wrong_kind_tensor_or_shape_of_positions_is_named() -> None:
         data.generate("normal", 0, "w", 1, 1, here, 4)
     with pytest.raises(ValueError, match=r"positions must be \[batch=2, rows\], not \[1, 1\]"):
         data.generate("normal", 0, "q", 2, 1, here, 4)
+
+
+def test_listed_numbers_go_token_by_token_then_by_entry_head_and_dim_and_begin_anew() -> None:
+    positions = np.array([[-2, -1, 0], [-1, 0, 1]], np.int64)
+    found = data.listed(range(20), -2, 2, positions, 3)
+    assert found.shape == (2, 2, 3, 3)
+    for entry, row in ((0, 0), (0, 2), (1, 1)):
+        token = int(positions[entry, row]) + 2
+        for head in range(2):
+            at = (token * 2 + entry) * 2 * 3 + head * 3
+            assert found[entry, head, row].tolist() == [(at + dim) % 20 for dim in range(3)]
+
+
+def test_one_listed_number_fills_everything() -> None:
+    positions = np.arange(-5, 4, dtype=np.int64)[None, :]
+    assert set(data.listed((0.5,), -3, 4, positions, 7).ravel()) == {0.5}

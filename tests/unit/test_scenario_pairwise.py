@@ -17,7 +17,7 @@ from attncheck.scenario.load import parse
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.possible import impossibilities, rules
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, NumberList, PerBatch, Positive
 
 SWEPT: dict[str, list[Any]] = {
     "op": ["gqa", "mha", "attention"],
@@ -119,6 +119,9 @@ def small(axis: str) -> st.SearchStrategy[Value]:
             return st.one_of(st.integers(1, 9), lengths, *([st.just(word)] if word else []))
         case Integer(least, _, word):
             return st.one_of(st.integers(least, least + 20), *([st.just(word)] if word else []))
+        case NumberList(word):
+            lists = st.lists(st.floats(-9, 9), min_size=2, max_size=3).map(tuple)
+            return st.one_of(st.floats(-9, 9), lists, st.just(word))
         case Number(word) | Positive(word):
             return st.sampled_from((2.0, word))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from attncheck.scenario import command_line, from_command_line, select
 from attncheck.scenario.axes import AXES, NAME
 from attncheck.scenario.load import parse
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, NumberList, PerBatch, Positive
 
 SMALL = """\
 # a comment
@@ -45,6 +45,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "rotary": st.sampled_from(["none", "half", "interleaved"]),
     "data": st.sampled_from(["normal", "ties"]),
     "seed": st.integers(0, 99),
+    "k_values": st.one_of(st.just("generated"), st.floats(-9, 9), st.lists(st.floats(-9, 9), min_size=2, max_size=3)),
     "bias": st.sampled_from(["none", "BxNxSxT", "1x1xSxT"]),
 }
 direct = st.fixed_dictionaries({}, optional=VALUES)
@@ -87,7 +88,7 @@ def test_a_case_can_be_made_again_without_its_file(defaults: dict[str, Any], sce
 
 def test_the_strategies_above_reach_every_kind_of_value() -> None:
     kinds = {type(AXES[axis].values) for axis in VALUES}
-    assert kinds | {Boolean} == {Integer, Number, Positive, Choice, Boolean, PerBatch, Broadcast}
+    assert kinds | {Boolean} == {Integer, Number, NumberList, Positive, Choice, Boolean, PerBatch, Broadcast}
 
 
 def cut(text: str, at: int, length: int) -> str:

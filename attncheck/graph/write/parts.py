@@ -61,7 +61,13 @@ def _heads(
     scenario: Scenario, tensor: str, heads: int, repeat: int, positions: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     dim = scenario.value_dim if tensor == "v" else scenario.head_dim
-    rows = data.generate(scenario.data, scenario.seed, tensor, scenario.batch, heads, positions.astype(np.int64), dim)
+    places = positions.astype(np.int64)
+    numbers = scenario.given(tensor)
+    if numbers is None:
+        rows = data.generate(scenario.data, scenario.seed, tensor, scenario.batch, heads, places, dim)
+    else:
+        oldest = 0 if tensor == "q" else -max(scenario.past_len)
+        rows = data.listed(numbers, oldest, heads, places, dim)
     return np.repeat(rows, repeat, axis=1)
 
 
