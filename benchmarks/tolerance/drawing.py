@@ -16,7 +16,7 @@ from attncheck.scenario.complete import Value
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, PerBatch, Positive, Values
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
 
 LEFT_OUT = {
     "kernel": "`auto` runs every kernel of our own and compares them",
@@ -37,6 +37,11 @@ SIZES = {
 SHARE = {"head_dim": 1.0, "heads": 1.0, "kv_heads": 0.7, "q_len": 0.9, "past_len": 0.7, "data": 0.7, "seed": 1.0}
 """How often an axis is drawn at all, where that is not OTHERWISE: so that features meet, but not all in every case."""
 OTHERWISE = 0.3
+
+OFTEN = {"dtype": ("float32", "float16")}
+"""The words of an axis that most cases have: few backends take the others."""
+RARELY = 0.1
+"""How often any word of such an axis is drawn."""
 
 FIRST = ("op", "dtype")
 """Drawn always and before the others, which depend on the operator."""
@@ -81,13 +86,16 @@ def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value:
     """A value of the kind that the axis holds, whether it can be or not."""
     match values:
         case Choice(words):
-            return dice.choice(words)
+            often = OFTEN.get(axis, words)
+            return dice.choice(words if dice.random() < RARELY else often)
         case Broadcast(shapes):
             return dice.choice(shapes)
         case Boolean():
             return dice.random() < 0.5
         case Positive():
-            return round(math.exp2(dice.uniform(-4.0, 6.0)), 3)
+            return _magnitude(dice)
+        case Number():
+            return dice.choice((1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 0.0)) * _magnitude(dice)
         case Integer(minimum, maximum):
             if axis in SIZES:
                 return dice.choice(SIZES[axis])
@@ -97,6 +105,10 @@ def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value:
             if dice.random() < 0.6:
                 return _length(dice, minimum, long)
             return tuple(_length(dice, minimum, long) for _ in range(dice.randint(2, 4)))
+
+
+def _magnitude(dice: random.Random) -> float:
+    return round(math.exp2(dice.uniform(-4.0, 6.0)), 3)
 
 
 def _length(dice: random.Random, minimum: int, long: bool) -> int:
