@@ -19,8 +19,8 @@ from attncheck.graph import read, write
 from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.plan import Plan
-from attncheck.oracle.attention import answer
-from attncheck.problem import Arrays, Problem
+from attncheck.oracle.ask import answer
+from attncheck.problem import Arrays
 from attncheck.scenario.model import Scenario
 from attncheck.tensors.dtypes import dtype
 
@@ -48,9 +48,9 @@ def hello() -> Hello:
 
 @dataclass(frozen=True)
 class Work:
-    """A problem with its inputs, and what the outputs must look like."""
+    """A problem of any kind with its inputs, and what the outputs must look like."""
 
-    problem: Problem = field(repr=False)
+    problem: Any = field(repr=False)
     inputs: Arrays = field(repr=False)
     outputs: tuple[dict[str, Any], ...]
 
@@ -62,7 +62,8 @@ class Work:
 def work(scenario: Scenario) -> Work:
     """A scenario as every backend gets it."""
     case = write.build(scenario)
-    return Work(read.problem(case.model, case.inputs), case.inputs, tuple(asdict(output) for output in case.outputs))
+    outputs = tuple(asdict(output) for output in case.outputs)
+    return Work(read.any_problem(case.model, case.inputs), case.inputs, outputs)
 
 
 def plan(given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None) -> Plan:

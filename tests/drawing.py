@@ -180,3 +180,33 @@ def featured_scenarios(draw: st.DrawFn) -> Scenario:
     if axes["bias"]:
         axes["holes"] = draw(st.sampled_from(("none", "keys")))
     return scenario(**axes)
+
+
+@st.composite
+def rotary_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Scenario:
+    """Any small scenario of rotary embedding alone that a backend has to compute."""
+    op = draw(st.sampled_from(("rotary", "ms-rotary")))
+    packed = op == "ms-rotary" and draw(st.booleans())
+    batch, size = draw(st.integers(1, 3)), st.integers(1, 9)
+    head_dim = 2 * draw(st.integers(1, 20))
+    positions = draw(st.sampled_from(("implicit", "explicit", "shifted", "scattered")))
+    if packed and positions == "implicit":
+        positions = "explicit"
+    q_len = tuple(draw(size) for _ in range(batch)) if packed else (draw(size),) * batch
+    counted = op == "ms-rotary" and positions == "implicit"
+    past_len = (draw(size),) * batch if counted else tuple(draw(st.integers(0, 20)) for _ in range(batch))
+    return scenario(
+        op=op,
+        dtype=draw(st.sampled_from(dtypes)),
+        layout=draw(st.sampled_from(("bsnh", "bnsh"))),
+        q_len=q_len,
+        past_len=past_len,
+        heads=draw(st.integers(1, 3)),
+        head_dim=head_dim,
+        rotary=draw(st.sampled_from(("half", "interleaved"))),
+        rotary_dim=2 * draw(st.integers(1, head_dim // 2)),
+        rotary_cache=40,
+        positions=positions,
+        packed_batch=packed,
+        seed=draw(st.integers(0, 5)),
+    )

@@ -8,7 +8,7 @@ import onnx
 
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem
+from attncheck.problem import AnyProblem, RotaryProblem
 
 PROVIDER = "onnx.reference"
 STANDARD = frozenset({"", "ai.onnx"})
@@ -37,10 +37,14 @@ class OnnxRef:
             )
 
     def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
-        """Operators that ONNX itself does not define."""
+        """Operators that ONNX itself does not define, and graphs that it does not check."""
         nodes = onnx.load_from_string(case.model).graph.node
         foreign = sorted({f"{node.domain}.{node.op_type}" for node in nodes if node.domain not in STANDARD})
-        return f"ONNX's reference evaluator has no {', '.join(foreign)}" if foreign else None
+        if foreign:
+            return f"ONNX's reference evaluator has no {', '.join(foreign)}"
+        if isinstance(problem, RotaryProblem) and problem.invalid:
+            return f"ONNX's reference evaluator does not check positions and caches of rotary: {problem.invalid}"
+        return None
 
     def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One evaluation of the model."""

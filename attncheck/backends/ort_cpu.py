@@ -14,7 +14,7 @@ from attncheck.backends.base import Compute
 from attncheck.backends.ort import GQA_REFUSALS, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem, Mask, Problem
+from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
 
 PROVIDER = "CPUExecutionProvider"
 MHA = "com.microsoft.MultiHeadAttention"
@@ -27,6 +27,15 @@ def _is_older_attention(case: Case, problem: Problem) -> bool:
     return all(it.version < 25 for it in onnx.load_model_from_string(case.model).opset_import if it.domain == "")
 
 
+def _is_longer_than_its_caches(case: Case, problem: AnyProblem) -> bool:
+    """Whether each entry has more rows than the caches, which is another matter than how far positions reach."""
+    if not isinstance(problem, RotaryProblem) or "position_ids" not in case.inputs:
+        return False
+    (node,) = onnx.load_model_from_string(case.model).graph.node
+    packed = any(attribute.name == "is_packed_batching" and attribute.i for attribute in node.attribute)
+    return not packed and problem.rows > case.inputs[problem.rotary.cos].shape[0]
+
+
 def _is_broadcast(mask: Mask, problem: Problem) -> bool:
     """Whether one row of a mask stands for several queries."""
     return problem.rows > 1 and mask.shape[-2:-1] == (1,)
@@ -35,6 +44,10 @@ def _is_broadcast(mask: Mask, problem: Problem) -> bool:
 REFUSALS: tuple[Declared, ...] = (
     RefusalOfAny(
         lambda _, asked, __: asked.dtype == "bfloat16", "the CPU provider has no kernels of attention in bfloat16"
+    ),
+    RefusalOfAny(
+        lambda case, asked, _: _is_longer_than_its_caches(case, asked),
+        "RotaryEmbedding takes no more rows than its caches have",
     ),
     *GQA_REFUSALS,
     Refusal(

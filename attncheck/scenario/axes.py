@@ -48,6 +48,12 @@ KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
 
+ATTENTIONS: tuple[Op, ...] = ("gqa", "mha", "attention")
+"""The operators that attend."""
+ROTARIES: tuple[Op, ...] = ("rotary", "ms-rotary")
+"""The operators that turn rows by their positions, and nothing else."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis: what it may be, what it is when left out, what it means.
@@ -80,7 +86,8 @@ AXES: dict[str, Axis] = {
             "op",
             Choice(get_args(Op)),
             "the operator: `com.microsoft.GroupQueryAttention`, "
-            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, or `ai.onnx.Attention`",
+            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, `ai.onnx.Attention`, "
+            "or RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`)",
             default="gqa",
         ),
         Axis(
@@ -100,7 +107,13 @@ AXES: dict[str, Axis] = {
             "tokens",
             default=1,
         ),
-        Axis("past_len", PerBatch(0), "tokens already in the KV cache; 0 everywhere: prefill", "tokens", default=0),
+        Axis(
+            "past_len",
+            PerBatch(0),
+            "tokens already in the KV cache; 0 everywhere: prefill. On rotary the position of the first row",
+            "tokens",
+            default=0,
+        ),
         Axis(
             "capacity",
             Integer(1, word="exact"),
@@ -121,7 +134,7 @@ AXES: dict[str, Axis] = {
             ops=("mha", "attention"),
         ),
         Axis("heads", Integer(1), "query heads", "heads", default=4),
-        Axis("kv_heads", Integer(1), "key/value heads; divides `heads`", "heads", otherwise="`heads`"),
+        Axis("kv_heads", Integer(1), "key/value heads; divides `heads`", "heads", otherwise="`heads`", ops=ATTENTIONS),
         Axis("head_dim", Integer(1), "width of a head", "elements", default=16),
         Axis(
             "v_head_dim",
@@ -136,6 +149,7 @@ AXES: dict[str, Axis] = {
             Number("default"),
             "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On gqa and mha 0 stands for the default",
             default="default",
+            ops=ATTENTIONS,
         ),
         Axis(
             "softcap",
@@ -167,12 +181,13 @@ AXES: dict[str, Axis] = {
             default="none",
             ops=("attention",),
         ),
-        Axis("causal", Boolean(), "a query sees no later key", default=True),
+        Axis("causal", Boolean(), "a query sees no later key", default=True, ops=ATTENTIONS),
         Axis(
             "bias",
             Broadcast(BIASES),
             "an additive array over the scores, of this shape (B batch, N heads, S queries, T keys)",
             default="none",
+            ops=ATTENTIONS,
         ),
         Axis(
             "mask",
@@ -196,6 +211,7 @@ AXES: dict[str, Axis] = {
             "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys and never a query's own, "
             "the `first-row`, `middle-row` or `last-row` of queries, or `entry`, all of batch entry 0",
             default="none",
+            ops=ATTENTIONS,
         ),
         Axis(
             "sink",
@@ -213,13 +229,20 @@ AXES: dict[str, Axis] = {
             default="none",
             ops=("gqa", "attention"),
         ),
-        Axis("present", Choice(("asked", "absent")), "whether the graph asks for the present buffers", default="asked"),
+        Axis(
+            "present",
+            Choice(("asked", "absent")),
+            "whether the graph asks for the present buffers",
+            default="asked",
+            ops=ATTENTIONS,
+        ),
         Axis(
             "past",
             Choice(get_args(Past)),
             "`auto`: past buffers are given where they have slots; `empty`: given with no slot; `full`, on mha: one "
             "buffer for past and present that the past fills, which the operator forbids",
             default="auto",
+            ops=ATTENTIONS,
         ),
         Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa",)),
         Axis(
@@ -250,7 +273,7 @@ AXES: dict[str, Axis] = {
             Choice(get_args(Layout)),
             "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim]",
             default="bsnh",
-            ops=("attention",),
+            ops=("attention", *ROTARIES),
         ),
         Axis(
             "opset",
@@ -263,9 +286,10 @@ AXES: dict[str, Axis] = {
             "rotary",
             Choice(("none", *get_args(RotaryStyle))),
             "rotary embedding of queries and new keys: "
-            "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1",
+            "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1; on rotary and ms-rotary `half` "
+            "when left out",
             default="none",
-            ops=("gqa",),
+            ops=("gqa", *ROTARIES),
         ),
         Axis(
             "rotary_dim",
@@ -285,11 +309,20 @@ AXES: dict[str, Axis] = {
         Axis(
             "positions",
             Choice(get_args(Positions)),
-            "rotary positions: `implicit`, counted by the operator; `explicit`, the same as position_ids; "
-            f"`shifted`, position_ids {SHIFT} further on; `zero`, all 0; `negative` and `beyond`, the last one before "
-            "or behind the rows of the cache, which the operator forbids",
+            "rotary positions: `implicit`, counted by the operator, or on rotary said by caches with a row for every "
+            "token, on ms-rotary by the first alone; `explicit`, the same as position_ids; "
+            f"`shifted`, position_ids {SHIFT} further on; `zero`, all 0; `scattered`, each token at any row of the "
+            "caches. Forbidden, so that a backend must refuse them, are `negative` and `beyond`, the last one before "
+            "or behind the rows of the caches, and `one-row`, one row of position_ids for all entries",
             default="implicit",
-            ops=("gqa",),
+            ops=("gqa", *ROTARIES),
+        ),
+        Axis(
+            "packed_batch",
+            Boolean(),
+            "the rows of all batch entries follow each other in one (is_packed_batching)",
+            default=False,
+            ops=("ms-rotary",),
         ),
         Axis(
             "dims",
@@ -305,6 +338,7 @@ AXES: dict[str, Axis] = {
                 f"the {name} in the place of generated ones: token by token from the oldest, past included; of each "
                 "token by batch entry, head and dim; repeated from the first number when they run out",
                 default="generated",
+                ops=() if tensor == "q" else ATTENTIONS,
             )
             for tensor, name in (("q", "queries"), ("k", "keys"), ("v", "values"))
         ),
@@ -314,6 +348,7 @@ AXES: dict[str, Axis] = {
             Choice(get_args(Kernel)),
             "attncheck's own kernel path; `auto` runs both and compares them",
             otherwise="the command line's `--kernel`",
+            ops=ATTENTIONS,
         ),
     )
 }

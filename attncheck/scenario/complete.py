@@ -15,6 +15,7 @@ LENGTHS = ("q_len", "past_len", "kv_len")
 _BEHIND: dict[str, tuple[str, ...]] = {
     "batch": LENGTHS,
     "kv_heads": ("heads",),
+    "rotary": ("op",),
     "rotary_dim": ("head_dim",),
     "v_head_dim": ("head_dim",),
     "opset": ("window", "window_right", "capacity", "mask_len"),

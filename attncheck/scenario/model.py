@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha", "attention"]
+Op = Literal["gqa", "mha", "attention", "rotary", "ms-rotary"]
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
 Dims = Literal["static", "symbolic"]
@@ -15,7 +15,7 @@ DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 Stage = Literal["raw", "capped", "biased", "weights"]
 Past = Literal["auto", "empty", "full"]
-Positions = Literal["implicit", "explicit", "shifted", "zero", "negative", "beyond"]
+Positions = Literal["implicit", "explicit", "shifted", "zero", "scattered", "negative", "beyond", "one-row"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
@@ -107,6 +107,7 @@ class Scenario:
     dims: Dims = "static"
     opset: int = 0
     positions: Positions = "implicit"
+    packed_batch: bool = False
     data: DataKind = "normal"
     q_values: tuple[float, ...] | None = None
     k_values: tuple[float, ...] | None = None

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from attncheck.scenario.axes import AXES, KEY_MASKS, Axis, spell
+from attncheck.scenario.axes import AXES, KEY_MASKS, ROTARIES, Axis, spell
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
 from attncheck.scenario.diagnostics import Mistake, listed
 
-TEXTS = {"gqa": "GroupQueryAttention", "mha": "MultiHeadAttention", "attention": "ai.onnx Attention"}
+TEXTS = {
+    "gqa": "GroupQueryAttention",
+    "mha": "MultiHeadAttention",
+    "attention": "ai.onnx Attention",
+    "rotary": "ai.onnx RotaryEmbedding",
+    "ms-rotary": "com.microsoft RotaryEmbedding",
+}
 """The name of each operator in messages."""
 
 Rule = Callable[[Complete], Iterator[Impossible]]
@@ -28,10 +34,14 @@ def _foreign(axis: Axis, case: Complete) -> Iterator[Impossible]:
     yield Impossible(Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint)
 
 
+_SAME = {"v_head_dim": "head_dim", "kv_heads": "heads"}
+"""Axes that change nothing where they are as others are."""
+
+
 def _departs(case: Complete, axis: str) -> bool:
     """Whether a foreign axis is set to something that changes the case."""
-    if axis == "v_head_dim":
-        return case.values[axis] != case.values["head_dim"]
+    if axis in _SAME:
+        return case.values[axis] != case.values[_SAME[axis]]
     return axis in case.written if AXES[axis].default is None else case.has(axis)
 
 
@@ -48,9 +58,9 @@ def _causality(case: Complete) -> Iterator[Impossible]:
 
 
 def _ragged(case: Complete) -> Iterator[Impossible]:
-    if not case.lists_fit:
-        return
     op = _operator(case)
+    if not case.lists_fit or op in ROTARIES:
+        return
     queries = case.values["q_len"]
     told = op == "gqa" and case.values["query_seqlens"] is True
     if _differ(queries) and not told and (op == "attention" or case.largest("past_len") > 0):

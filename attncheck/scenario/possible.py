@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from attncheck.scenario import operators
+from attncheck.scenario import operators, turning
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
@@ -81,51 +81,12 @@ def _capacity(case: Complete) -> Iterator[Impossible]:
         )
 
 
-def _rotary(case: Complete) -> Iterator[Impossible]:
-    if case.values["rotary"] == "none":
-        for axis in ("rotary_dim", "rotary_cache", "positions"):
-            if axis in case.written and "rotary" not in case.written:
-                yield Impossible(
-                    Mistake.ROTARY,
-                    (axis,),
-                    f"`{axis}` without `rotary` has no effect",
-                    "add `rotary: half` or `interleaved`",
-                )
-        return
-    turning, width = case.integer("rotary_dim"), case.integer("head_dim")
-    if turning % 2:
-        default = "" if "rotary_dim" in case.written else " (by default head_dim)"
-        yield Impossible(
-            Mistake.ROTARY,
-            ("rotary_dim", "head_dim"),
-            f"rotary_dim must be even, not {turning}{default}: elements turn in pairs",
-            f"rotary_dim: {max(2, turning - 1)}",
-        )
-    if turning > width:
-        yield Impossible(
-            Mistake.ROTARY,
-            ("rotary_dim", "head_dim"),
-            f"a rotary_dim of {turning} exceeds a head_dim of {width}",
-            "at most head_dim",
-        )
-
-
-def _rotary_cache(case: Complete) -> Iterator[Impossible]:
-    if case.values["rotary"] == "none" or not case.lists_fit:
-        return
-    rows = case.values["rotary_cache"]
-    if isinstance(rows, int) and rows < case.positions:
-        message = f"a rotary_cache of {rows} rows is too short: positions reach {case.positions - 1}"
-        yield Impossible(Mistake.ROTARY, ("rotary_cache",), message, f"rotary_cache: {case.positions} or more")
-
-
 _SIZES = ("batch", *LENGTHS)
 _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (_SIZES, _batch),
     (("heads", "kv_heads"), _heads),
     (("capacity", "window_cache", *_SIZES), _capacity),
-    (("rotary", "rotary_dim", "head_dim"), _rotary),
-    (("rotary", "rotary_cache", "positions", *_SIZES), _rotary_cache),
+    *turning.RULES,
     *operators.RULES,
 )
 _MEMORY_NEEDS = (

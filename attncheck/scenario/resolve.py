@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.axes import AXES, ROTARIES, spell
 from attncheck.scenario.complete import LENGTHS, Complete, Value
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Node
@@ -26,6 +26,8 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     batch = assigned.get("batch", max(map(len, lists), default=1))
     assert isinstance(batch, int)
     values["batch"] = batch
+    if values["op"] in ROTARIES and "rotary" not in assigned:
+        values["rotary"] = "half"
     values.setdefault("kv_heads", values["heads"])
     values.setdefault("rotary_dim", values["head_dim"])
     values.setdefault("v_head_dim", values["head_dim"])
@@ -89,6 +91,7 @@ def scenario(
         layout=values["layout"],
         opset=values["opset"] if values["op"] == "attention" else 0,
         positions=values["positions"],
+        packed_batch=values["packed_batch"],
         data=values["data"],
         q_values=_numbers(values["q_values"]),
         k_values=_numbers(values["k_values"]),

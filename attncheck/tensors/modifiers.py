@@ -1,7 +1,7 @@
-"""What joins q, k and their scores: bias, holes, sink, gains. As all data, a pure function of coordinates.
+"""What joins q, k and their scores: bias, holes, sink, gains, scattered positions. All a pure function of coordinates.
 
-The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink" and those of the gains. A bias
-and a hole stand at (b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
+The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", "positions" and those of the gains.
+A bias and a hole stand at (b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def gain(seed: int, tensor: str, dim: int) -> NDArray[np.float64]:
     bits = element_bits(rows_bits(seed, tensor, 1, 1, np.zeros((1, 1), np.int64)), dim)
     swing: NDArray[np.float64] = 0.5 * uniform(bits)[0, 0, 0]
     return 1.0 + swing
+
+
+def scattered(seed: int, batch: int, rows: int, limit: int) -> NDArray[np.int64]:
+    """Positions within [0, limit), in no order, int64 [batch, rows]: one for each token."""
+    bits = rows_bits(seed, "positions", batch, 1, np.broadcast_to(np.arange(rows), (batch, rows)))[:, 0]
+    return np.asarray(bits % np.uint64(limit), np.int64)
 
 
 def _bits(tensor: str, seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> Bits:

@@ -1,4 +1,4 @@
-"""One function for every wrong kernel of the catalogue, by its name with underscores: `wrong.py:softcap_ignored`."""
+"""One function for every wrong kernel of the catalogues, by its name with underscores: `wrong.py:softcap_ignored`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 
 from attncheck.graph import read
 from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.oracle.wrong.lineup import lineup
+from attncheck.oracle.wrong.turning import TURNING
 from attncheck.tensors.dtypes import narrow
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def __getattr__(name: str) -> Callable[[bytes, Arrays], Arrays]:
-    for wrong in CATALOGUE:
-        if wrong.name.replace("-", "_") == name:
-            break
-    else:
+    if name not in {wrong.name.replace("-", "_") for wrong in (*CATALOGUE, *TURNING)}:
         raise AttributeError(name)
 
     def function(model: bytes, inputs: Arrays) -> Arrays:
-        problem = read.problem(model, inputs)
+        problem = read.any_problem(model, inputs)
+        wrong = next(it for it in lineup(problem, inputs).known if it.name.replace("-", "_") == name)
         with np.errstate(all="ignore"):
-            outputs = wrong.outputs(problem, inputs)
+            outputs = wrong.outputs(None)
         return {output: narrow(values, problem.dtype) for output, values in outputs.items()}
 
     function.__name__ = name

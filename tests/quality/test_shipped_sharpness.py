@@ -11,10 +11,11 @@ import pytest
 from attncheck.compare.judge import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.graph import read, write
-from attncheck.oracle import attention
+from attncheck.oracle import ask
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.extras import EXTRAS
+from attncheck.oracle.wrong.turning import TURNING
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
 from attncheck.shipped import scenarios_dir
@@ -98,8 +99,8 @@ def shipped() -> tuple[tuple[Scenario, Sharpness], ...]:
 def sharp(it: Scenario) -> tuple[Sharpness, ...]:
     """With float32 arithmetic, and with the dtype's own, as backends may have either."""
     case = write.build(it)
-    problem = read.problem(case.model, case.inputs)
-    answers = attention.answer(problem, case.inputs)
+    problem = read.any_problem(case.model, case.inputs)
+    answers = ask.answer(problem, case.inputs)
     computes: tuple[Compute, ...] = ("f32",) if it.dtype == "float32" else ("f32", "native")
     override = it.tolerance.get("*")
     return tuple(sharpness(problem, case.inputs, answers, compute, override) for compute in computes)
@@ -113,7 +114,8 @@ def test_every_wrong_kernel_is_rejected_somewhere() -> None:
     rejected = {name for _, told in shipped() for name in told.rejected}
     # Masks, sinks and packed heads count as soon as a shipped case has them.
     asked = {name for _, told in shipped() for name in told.relevant}
-    assert {wrong.name for wrong in CATALOGUE} - {wrong.name for wrong in (*EXTRAS, *BIASES)} <= asked
+    every = {wrong.name for wrong in CATALOGUE} | {wrong.name for wrong in TURNING}
+    assert every - {wrong.name for wrong in (*EXTRAS, *BIASES)} <= asked
     assert asked - rejected == set()
 
 

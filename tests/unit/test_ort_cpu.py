@@ -15,9 +15,9 @@ from attncheck.backends.ort_cpu import PROVIDER, OrtCpu
 from attncheck.compare import judge
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph import read, write
-from attncheck.oracle import attention
+from attncheck.oracle import ask
 from attncheck.scenario.model import Scenario
-from tests.drawing import attention_scenarios, featured_scenarios, scenario, scenarios
+from tests.drawing import attention_scenarios, featured_scenarios, rotary_scenarios, scenario, scenarios
 
 BACKEND = OrtCpu()
 
@@ -57,17 +57,23 @@ def test_it_agrees_with_the_oracle_wherever_it_does_not_declare_a_refusal(worker
     agrees(worker, drawn)
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rotary_scenarios(dtypes=("float32", "float16")))
+def test_it_turns_as_the_oracle_does(worker: Worker, drawn: Scenario) -> None:
+    agrees(worker, drawn)
+
+
 def agrees(worker: Worker, drawn: Scenario) -> None:
     """Fail where ONNX Runtime takes the case and departs from the oracle."""
     case = write.build(drawn)
-    problem = read.problem(case.model, case.inputs)
+    problem = read.any_problem(case.model, case.inputs)
     if BACKEND.unsupported(case, problem, worker.hello) is not None:
         return
     handle = worker.prepare({"model": case.model}, 20.0)
     answer = worker.run(handle, dict(case.inputs), 20.0)
     assert answer["evidence"]["provider"] == PROVIDER
     assert judge.malformed(case.outputs, answer["outputs"]) is None
-    answers = attention.answer(problem, case.inputs)
+    answers = ask.answer(problem, case.inputs)
     found = judge.differences(problem, answers, answer["outputs"], BACKEND.arithmetic(problem), "", None)
     assert all(difference.passed for difference in found), max(found, key=lambda it: it.margin)
 
@@ -83,13 +89,14 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(op="attention", opset=24, bias="SxT", mask_len=3), "shorter than the keys"),
         (scenario(op="attention", opset=23, bias="Sx1"), "shorter than the keys"),
         (scenario(op="attention", opset=24, past_len=(3,), present=False), "only where the present is asked for"),
+        (scenario(op="rotary", rotary="half", q_len=(4,), rotary_cache=3, positions="scattered"), "no more rows than"),
         (scenario(op="mha", past_len=(3,), v_head_dim=8), "only where v_head_dim is head_dim"),
         (scenario(op="mha", past_len=(3,), capacity=9, present=False), "only where the present is asked for"),
     ],
 )
 def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, words: str) -> None:
     case = write.build(refused)
-    reason = BACKEND.unsupported(case, read.problem(case.model, case.inputs), worker.hello)
+    reason = BACKEND.unsupported(case, read.any_problem(case.model, case.inputs), worker.hello)
     assert reason is not None
     assert words in reason
     with pytest.raises(WorkerFailed):

@@ -184,6 +184,12 @@ def test_a_scale_is_not_read_for_no_text_says_of_what() -> None:
     assert Node("com.microsoft", more={"scale": 1.0}).problem.invalid == ""
 
 
+def test_caches_wider_than_what_turns_are_forbidden_by_one_text_and_not_explained_by_the_other() -> None:
+    with pytest.raises(Unreadable, match="no text says what turns"):
+        _ = Node("com.microsoft", more={"rotary_embedding_dim": 6, "num_heads": HEADS}).problem
+    assert "must have 3 columns" in Node("", more={"rotary_embedding_dim": 6}).problem.invalid
+
+
 def test_a_rotary_node_is_no_attention() -> None:
     node = Node("")
     with pytest.raises(Unreadable, match="does not attend"):

@@ -65,6 +65,8 @@ def _problem(node: Node, inputs: _Inputs) -> RotaryProblem:
     name, array = node.required(0)
     columns = node.required(inputs.cos)[1].shape[-1]
     it = _rows(node, array, columns)
+    if inputs is _MICROSOFT and it.turning < 2 * columns == it.head_dim:
+        raise Unreadable(f"{node.op} with caches as wide as the head is not read by attncheck: no text says what turns")
     layout: Layout = "bnsh" if array.ndim == 4 else "bsnh"
     return RotaryProblem(
         op=node.op,

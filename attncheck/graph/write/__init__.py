@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
 from attncheck.graph.model import symbolic
-from attncheck.graph.write import attention, gqa, mha
+from attncheck.graph.write import attention, gqa, mha, rotary
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 
-_WRITERS = {"gqa": gqa.write, "mha": mha.write, "attention": attention.write}
+_WRITERS = {
+    "gqa": gqa.write,
+    "mha": mha.write,
+    "attention": attention.write,
+    "rotary": rotary.write,
+    "ms-rotary": rotary.write_microsoft,
+}
 
 
 def build(scenario: Scenario) -> Case:

@@ -17,7 +17,6 @@ from attncheck.graph.eviction import resident
 from attncheck.graph.model import single_node_model
 from attncheck.graph.write import over_scores, parts
 from attncheck.graph.write.parts import Array, Inputs, Parts
-from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import data, modifiers, poison
 
@@ -118,19 +117,8 @@ def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
 
 
 def _position_ids(scenario: Scenario) -> Array | None:
-    """int64 [batch, rows]: what the operator would count itself, SHIFT more, or what leaves the caches at one end."""
-    if scenario.positions == "implicit":
-        return None
-    counted = np.array(scenario.past_len, np.int64)[:, None] + np.arange(max(scenario.q_len))
-    last = int(counted.max())
-    further = {
-        "explicit": counted,
-        "shifted": counted + SHIFT,
-        "zero": np.zeros_like(counted),
-        "negative": counted - last - 1,
-        "beyond": counted - last + scenario.rotary_cache,
-    }
-    return np.asarray(further[scenario.positions], np.int64)
+    """int64 [batch, rows]: what the operator would count by itself, or others."""
+    return None if scenario.positions == "implicit" else parts.positions(scenario)
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.case import Output
+from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import data, dtypes
 
@@ -48,6 +49,16 @@ def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> ND
 def new_count(scenario: Scenario) -> int:
     """Rows of the new keys and values: as many as queries, but in cross attention."""
     return max(scenario.q_len) if scenario.keys is None else max(scenario.keys)
+
+
+def positions(scenario: Scenario) -> NDArray[np.int64]:
+    """Where every new token stands, int64 [batch, rows]: behind its entry's past, or where the scenario says."""
+    counted: NDArray[np.int64] = np.array(scenario.past_len, np.int64)[:, None] + np.arange(max(scenario.q_len))
+    last = int(counted.max())
+    further = {"shifted": SHIFT, "negative": -last - 1, "beyond": scenario.rotary_cache - last}
+    if scenario.positions == "zero":
+        return np.zeros_like(counted)
+    return counted + further.get(scenario.positions, 0)
 
 
 def past_rows(
