@@ -16,7 +16,7 @@ from attncheck.scenario.complete import Value
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, PerBatch, Positive, Values
+from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, NumberList, PerBatch, Positive, Values
 
 LEFT_OUT = {
     "kernel": "`auto` runs every kernel of our own and compares them",
@@ -61,13 +61,13 @@ def draw(seed: int, index: int) -> Scenario:
     memory = LONG_MEMORY if long else MEMORY
     values: dict[str, Value] = {}
     for axis in FIRST:
-        values[axis] = _value(dice, axis, AXES[axis].values, long)
-    others = [axis for axis in AXES if axis not in FIRST and axis not in LEFT_OUT]
+        values[axis] = dice.choice(_words(dice, axis))
+    others = [axis for axis in AXES if axis not in FIRST and drawn(axis)]
     wanted = [axis for axis in others if dice.random() < SHARE.get(axis, OTHERWISE)]
     for axis in (*wanted, *wanted):
         for _ in range(TRIES if axis not in values else 0):
             value = _value(dice, axis, AXES[axis].values, long)
-            if value != AXES[axis].default and _possible({**values, axis: value}, memory):
+            if value is not None and value != AXES[axis].default and _possible({**values, axis: value}, memory):
                 values[axis] = value
                 break
     return from_command_line(command_line(values))
@@ -82,12 +82,16 @@ def _possible(values: Mapping[str, Value], memory: int) -> bool:
     return next(impossibilities(complete(values), frozenset(), memory), None) is None
 
 
-def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value:
-    """A value of the kind that the axis holds, whether it can be or not."""
+def drawn(axis: str) -> bool:
+    """Whether an axis is drawn: not where a scenario writes the numbers themselves, since `data` draws those."""
+    return axis not in LEFT_OUT and not isinstance(AXES[axis].values, NumberList)
+
+
+def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value | None:
+    """A value of the kind that the axis holds, whether it can be or not; None for a kind that is not drawn."""
     match values:
-        case Choice(words):
-            often = OFTEN.get(axis, words)
-            return dice.choice(words if dice.random() < RARELY else often)
+        case Choice():
+            return dice.choice(_words(dice, axis))
         case Broadcast(shapes):
             return dice.choice(shapes)
         case Boolean():
@@ -105,6 +109,15 @@ def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value:
             if dice.random() < 0.6:
                 return _length(dice, minimum, long)
             return tuple(_length(dice, minimum, long) for _ in range(dice.randint(2, 4)))
+        case _:
+            return None
+
+
+def _words(dice: random.Random, axis: str) -> tuple[str, ...]:
+    """The words to choose from."""
+    values = AXES[axis].values
+    assert isinstance(values, Choice)
+    return values.words if dice.random() < RARELY else OFTEN.get(axis, values.words)
 
 
 def _magnitude(dice: random.Random) -> float:
