@@ -16,7 +16,17 @@ from attncheck.scenario.complete import Value
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, NumberList, PerBatch, Positive, Values
+from attncheck.scenario.values import (
+    Boolean,
+    Broadcast,
+    Choice,
+    Integer,
+    Number,
+    NumberList,
+    PerBatch,
+    Positive,
+    Values,
+)
 
 LEFT_OUT = {
     "kernel": "`auto` runs every kernel of our own and compares them",
