@@ -11,20 +11,29 @@ from collections.abc import Mapping
 import onnx
 
 from attncheck.backends.base import Compute
-from attncheck.backends.ort import GQA_REFUSALS, Ort
+from attncheck.backends.ort import GQA, GQA_REFUSALS, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
 
 PROVIDER = "CPUExecutionProvider"
+ATTENTION = "ai.onnx.Attention"
 MHA = "com.microsoft.MultiHeadAttention"
 
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
     """Whether the graph is ai.onnx Attention 23 or 24."""
-    if problem.op != "ai.onnx.Attention":
+    if problem.op != ATTENTION:
         return False
     return all(it.version < 25 for it in onnx.load_model_from_string(case.model).opset_import if it.domain == "")
+
+
+def _computes_softmax_in_bfloat16(case: Case, problem: Problem) -> bool:
+    """Whether ai.onnx Attention asks for that precision."""
+    if problem.op != ATTENTION:
+        return False
+    (node,) = onnx.load_model_from_string(case.model).graph.node
+    return any(it.name == "softmax_precision" and it.i == onnx.TensorProto.BFLOAT16 for it in node.attribute)
 
 
 def _is_longer_than_its_caches(case: Case, problem: AnyProblem) -> bool:
@@ -55,6 +64,11 @@ REFUSALS: tuple[Declared, ...] = (
         "GroupQueryAttention on the CPU does not normalise queries and keys",
     ),
     Refusal(
+        lambda case, asked, _: asked.op == GQA and "query_seqlens" in case.inputs and asked.present_key is None,
+        "GroupQueryAttention takes query_seqlens only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
         lambda case, asked, _: asked.scale <= 0.0 and _is_older_attention(case, asked),
         "Attention 23 and 24 take only a scale above 0",
         ">=1.32",
@@ -62,6 +76,11 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda case, asked, _: any(_is_broadcast(it, asked) for it in asked.masks) and _is_older_attention(case, asked),
         "Attention 23 and 24 take no attn_mask that is broadcast over the queries",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda case, asked, _: _computes_softmax_in_bfloat16(case, asked) and not _is_older_attention(case, asked),
+        "Attention 25 has no softmax_precision of bfloat16: it becomes other operators, and ReduceMax has none",
         ">=1.32",
     ),
     Refusal(
@@ -108,4 +127,4 @@ class OrtCpu(Ort):
         float16 between its two products (`AttentionGemm`, `ComputeAttentionProbs` in
         onnxruntime/core/providers/cpu/llm/attention.cc).
         """
-        return "native" if problem.op == "ai.onnx.Attention" else "f32"
+        return "native" if problem.op == ATTENTION else "f32"
