@@ -9,12 +9,13 @@ from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
 from attncheck.backends.refusals import Declared, Refusal
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem
+from attncheck.problem import AnyProblem, Problem
 
 OLDEST = "1.20"
 """The oldest ONNX Runtime whose GroupQueryAttention has every attribute that the shipped scenarios use (softcap)."""
 
 GQA = "com.microsoft.GroupQueryAttention"
+SPARSE = "com.microsoft.SparseAttention"
 
 GQA_REFUSALS: tuple[Refusal, ...] = (
     Refusal(
@@ -80,8 +81,12 @@ class Ort:
         return refusals.first(self.refusals, case, problem, hello, "onnxruntime")
 
     def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
-        """One run of the model."""
-        return (Request("", {"model": case.model}),)
+        """One run of the model, in which past and present are one buffer where the operator asks for it."""
+        shared = {}
+        if problem.op == SPARSE and isinstance(problem, Problem):
+            pairs = ((problem.present_key, problem.past_key), (problem.present_value, problem.past_value))
+            shared = {present.name: past.name for present, past in pairs if present is not None and past is not None}
+        return (Request("", {"model": case.model, "shared": shared}),)
 
     def fallback(self, evidence: Evidence) -> str | None:
         """Kernel events of any other provider than the one asked for."""

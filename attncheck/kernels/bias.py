@@ -70,7 +70,11 @@ def sinks(draft: Draft[Problem]) -> Sinks:
 def _combine(draft: Draft[Problem], mask: Mask, elem: str, onto: tuple[int, ...], target: str, *, more: bool) -> None:
     own = (1,) * (4 - len(mask.shape)) + mask.shape
     size = SIZES[elem] if elem in SIZES else itemsize(elem)
-    draft.buffers[mask.name] = Buffer(mask.name, size * int(np.prod(own)), input=mask.name)
+    nbytes = size * int(np.prod(own))
+    if mask.content is None:
+        draft.buffers[mask.name] = Buffer(mask.name, nbytes, input=mask.name)
+    else:
+        draft.buffers[mask.name] = Buffer(mask.name, nbytes, content=mask.content.tobytes())
     total = int(np.prod(onto))
     params: dict[str, int | float] = {"total": total, "heads": onto[1], "rows": onto[2], "slots": onto[3]}
     params |= dict(zip(("mask_batch", "mask_head", "mask_row", "mask_slot"), _strides(own), strict=True))

@@ -51,7 +51,7 @@ def overlays(problem: Problem, inputs: Arrays) -> tuple[Overlay, ...]:
     """The Problem's masks, read."""
     found = []
     for mask in problem.masks:
-        array = inputs[mask.name]
+        array = mask.array(inputs)
         if mask.kind != "additive":
             hides = ~array.astype(np.bool_)
             adds = np.zeros(array.shape)

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.problem.tensors import Role, Rotary, Tensor
+from attncheck.problem.tensors import Arrays, Role, Rotary, Tensor
 
 EmptyRow = Literal["zero", "mean"]
 """What a query row without a visible key gives: zeros, or the mean of V over the slots [0, kv_len)."""
@@ -25,18 +25,24 @@ ScoreStage = Literal["raw", "capped", "biased", "weights"]
 
 @dataclass(frozen=True)
 class Mask:
-    """A graph input over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
+    """An array over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
 
     kind    "additive": in the case's dtype, added after softcap, -inf hides a key; "boolean": true lets a key take
             part; "integer": int32, other than 0 lets a key take part
     shape   how the array is to be looked at; the graph input has as many elements, in this order
     slots   slots [0, slots) are spoken for; keys behind them are hidden. The last axis is `slots` long, or 1 for all
+    content the array itself where no input holds it: what the graph says in another form
     """
 
     name: str
     kind: Literal["additive", "boolean", "integer"]
     shape: tuple[int, ...]
     slots: int
+    content: NDArray[np.bool_] | None = None
+
+    def array(self, inputs: Arrays) -> NDArray[np.generic]:
+        """The mask's array, in its shape."""
+        return (inputs[self.name] if self.content is None else self.content).reshape(self.shape)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
 
-ATTENTIONS: tuple[Op, ...] = ("gqa", "mha", "attention")
+DENSE: tuple[Op, ...] = ("gqa", "mha", "attention")
+"""The operators that attend to all keys but those that masks, windows and causality hide."""
+ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse")
 """The operators that attend."""
 ROTARIES: tuple[Op, ...] = ("rotary", "ms-rotary")
 """The operators that turn rows by their positions, and nothing else."""
@@ -87,7 +89,8 @@ AXES: dict[str, Axis] = {
             Choice(get_args(Op)),
             "the operator: `com.microsoft.GroupQueryAttention`, "
             "`com.microsoft.MultiHeadAttention` with the KV heads repeated, `ai.onnx.Attention`, "
-            "or RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`)",
+            "`com.microsoft.SparseAttention`, or RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft "
+            "(`ms-rotary`)",
             default="gqa",
         ),
         Axis(
@@ -122,7 +125,7 @@ AXES: dict[str, Axis] = {
             "keeps, and nonpad_kv_seqlen says the lengths",
             "tokens",
             default="exact",
-            ops=("gqa", "mha", "attention"),
+            ops=("gqa", "mha", "attention", "sparse"),
         ),
         Axis(
             "kv_len",
@@ -181,13 +184,13 @@ AXES: dict[str, Axis] = {
             default="none",
             ops=("attention",),
         ),
-        Axis("causal", Boolean(), "a query sees no later key", default=True, ops=ATTENTIONS),
+        Axis("causal", Boolean(), "a query sees no later key", default=True, ops=DENSE),
         Axis(
             "bias",
             Broadcast(BIASES),
             "an additive array over the scores, of this shape (B batch, N heads, S queries, T keys)",
             default="none",
-            ops=ATTENTIONS,
+            ops=DENSE,
         ),
         Axis(
             "mask",
@@ -211,7 +214,7 @@ AXES: dict[str, Axis] = {
             "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys and never a query's own, "
             "the `first-row`, `middle-row` or `last-row` of queries, or `entry`, all of batch entry 0",
             default="none",
-            ops=ATTENTIONS,
+            ops=DENSE,
         ),
         Axis(
             "sink",
@@ -234,7 +237,7 @@ AXES: dict[str, Axis] = {
             Choice(("asked", "absent")),
             "whether the graph asks for the present buffers",
             default="asked",
-            ops=ATTENTIONS,
+            ops=DENSE,
         ),
         Axis(
             "past",
@@ -242,9 +245,9 @@ AXES: dict[str, Axis] = {
             "`auto`: past buffers are given where they have slots; `empty`: given with no slot; `full`, on mha: one "
             "buffer for past and present that the past fills, which the operator forbids",
             default="auto",
-            ops=ATTENTIONS,
+            ops=DENSE,
         ),
-        Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa",)),
+        Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa", "sparse")),
         Axis(
             "query_seqlens",
             Boolean(),
@@ -269,6 +272,23 @@ AXES: dict[str, Axis] = {
             ops=("gqa",),
         ),
         Axis(
+            "sparse_block",
+            Integer(16, 128),
+            "tokens of a block, 16, 32, 64 or 128: a block of queries sees its own block of keys and about two "
+            "thirds of those before it",
+            "tokens",
+            default=16,
+            ops=("sparse",),
+        ),
+        Axis(
+            "sparse_layouts",
+            Integer(1, 64),
+            "how many block masks there are; heads take them in turn. It divides `heads`",
+            "layouts",
+            default=1,
+            ops=("sparse",),
+        ),
+        Axis(
             "layout",
             Choice(get_args(Layout)),
             "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim]",
@@ -289,7 +309,7 @@ AXES: dict[str, Axis] = {
             "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1; on rotary and ms-rotary `half` "
             "when left out",
             default="none",
-            ops=("gqa", *ROTARIES),
+            ops=("gqa", "sparse", *ROTARIES),
         ),
         Axis(
             "rotary_dim",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha", "attention", "rotary", "ms-rotary"]
+Op = Literal["gqa", "mha", "attention", "sparse", "rotary", "ms-rotary"]
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
 Dims = Literal["static", "symbolic"]
@@ -60,6 +60,7 @@ class Scenario:
     query_seqlens     whether the graph is told how many new tokens each batch member has
     qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
+    sparse_block      tokens of a block of the block masks; sparse_layouts: how many of these heads take in turn
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
@@ -103,6 +104,8 @@ class Scenario:
     qk_norm: QkNorm | None = None
     window_cache: bool = False
     layout: Layout = "bsnh"
+    sparse_block: int = 16
+    sparse_layouts: int = 1
     softmax_precision: Precision | None = None
     dims: Dims = "static"
     opset: int = 0

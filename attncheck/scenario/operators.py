@@ -15,8 +15,12 @@ TEXTS = {
     "attention": "ai.onnx Attention",
     "rotary": "ai.onnx RotaryEmbedding",
     "ms-rotary": "com.microsoft RotaryEmbedding",
+    "sparse": "SparseAttention",
 }
 """The name of each operator in messages."""
+
+BLOCKS = (16, 32, 64, 128)
+"""Tokens that a block of SparseAttention may have."""
 
 Rule = Callable[[Complete], Iterator[Impossible]]
 
@@ -74,6 +78,10 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
                 "MultiHeadAttention's key padding mask cannot hold a past before new keys of different lengths",
             ),
             "attention": ("may not differ over the batch", "ai.onnx Attention computes every query row"),
+            "sparse": (
+                "may differ over the batch only where every past_len is 0",
+                "SparseAttention is told the total lengths only",
+            ),
         }[op]
         hint = "use one q_len for all" + ("" if op == "attention" else ", or `past_len: 0`")
         if op == "gqa":
@@ -110,6 +118,19 @@ def _told(case: Complete) -> Iterator[Impossible]:
         message = f"a chunk of {rows} rows, padding included, after {longest} keys does not fit into {capacity} slots"
         hint = f"capacity: {longest + rows} or more"
         yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
+
+
+def _sparse(case: Complete) -> Iterator[Impossible]:
+    """What SparseAttention asks of its block masks."""
+    if _operator(case) != "sparse":
+        return
+    block, layouts, heads = (case.integer(axis) for axis in ("sparse_block", "sparse_layouts", "heads"))
+    if block not in BLOCKS:
+        message = f"a sparse_block of {block} is none of the operator's"
+        yield Impossible(Mistake.HEADS, ("sparse_block",), message, f"use {listed(tuple(map(str, BLOCKS)))}")
+    if heads % layouts:
+        message = f"heads must be a multiple of sparse_layouts: {heads} / {layouts} leaves {heads % layouts}"
+        yield Impossible(Mistake.HEADS, ("sparse_layouts", "heads"), message, "use a divisor of heads")
 
 
 def _idle(case: Complete) -> Iterator[Impossible]:
@@ -197,7 +218,7 @@ def _opset(case: Complete) -> Iterator[Impossible]:
 
 def _shapes(case: Complete) -> Iterator[Impossible]:
     op, bias, mask = _operator(case), str(case.values["bias"]), str(case.values["mask"])
-    if op != "attention" and bias != "none" and not (bias.count("x") == 3 and bias.endswith("SxT")):
+    if op in ("gqa", "mha") and bias != "none" and not (bias.count("x") == 3 and bias.endswith("SxT")):
         allowed = listed(("BxNxSxT", "Bx1xSxT", "1xNxSxT", "1x1xSxT"))
         message = f"`bias` on {op} ({TEXTS[op]}) must be {allowed}, not `{bias}`"
         yield Impossible(Mistake.MASK, ("bias", "op"), message, "its last two axes are always full")
@@ -288,6 +309,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
+    (("op", "sparse_block", "sparse_layouts", "heads"), _sparse),
     (("query_seqlens", *_SIZES), _idle),
     (("window_cache", "window", "capacity", "scores", "past"), _window_cache),
     (("query_seqlens", "window_cache", "causal", "past", "capacity", *_SIZES), _told),

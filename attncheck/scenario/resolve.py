@@ -86,6 +86,8 @@ def scenario(
         query_seqlens=values["query_seqlens"],
         qk_norm=_unless(values["qk_norm"], "none"),
         window_cache=values["window_cache"],
+        sparse_block=values["sparse_block"],
+        sparse_layouts=values["sparse_layouts"],
         softmax_precision=None if values["softmax_precision"] == "default" else values["softmax_precision"],
         dims=values["dims"],
         layout=values["layout"],

@@ -38,8 +38,9 @@ def start(options: Dict[str, Any]) -> Runtime:
 class Prepared:
     """A session, and the evidence of its first run once there was one."""
 
-    def __init__(self, session: ort.InferenceSession) -> None:
+    def __init__(self, session: ort.InferenceSession, shared: Dict[str, str]) -> None:
         self.session = session
+        self.shared = shared
         self.evidence: Dict[str, Any] = {}
 
 
@@ -63,7 +64,7 @@ class Runtime:
         }
 
     def prepare(self, payload: Dict[str, Any]) -> Prepared:
-        """Open a session on payload["model"], bytes.
+        """Open a session on payload["model"], bytes; payload["shared"]: outputs that lie where an input does.
 
         Raises Failure: "error" when ONNX Runtime refuses the model, "fallback" when its Python layer would go on
         without the provider.
@@ -80,7 +81,7 @@ class Runtime:
             raise Failure("error", _sentence(error)) from error
         if self.provider != CPU and self.held is None:
             self.held = session
-        return Prepared(session)
+        return Prepared(session, payload.get("shared") or {})
 
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
         """One run: outputs by the graph's names, and the evidence of the session's first run."""
@@ -88,7 +89,8 @@ class Runtime:
         # The model itself may hold some of the arrays, and then does not take them.
         taken = {given.name for given in prepared.session.get_inputs()}
         try:
-            values = prepared.session.run(names, {name: it for name, it in inputs.items() if name in taken})
+            feeds = {name: it for name, it in inputs.items() if name in taken}
+            values = _run_shared(prepared, names, feeds) if prepared.shared else prepared.session.run(names, feeds)
         except Exception as error:
             raise Failure("error", _sentence(error)) from error
         if not prepared.evidence:
@@ -126,6 +128,22 @@ class Runtime:
             return ort.InferenceSession(model, options)
         providers = [(self.provider, self.provider_options)]
         return ort.InferenceSession(model, options, providers=providers, enable_fallback=0)
+
+
+def _run_shared(prepared: Prepared, names: List[str], feeds: Dict[str, np.ndarray]) -> List[np.ndarray]:
+    """One run in which outputs are written into the memory of inputs, whose own arrays stay as they are."""
+    binding = prepared.session.io_binding()
+    values = {name: ort.OrtValue.ortvalue_from_numpy(np.array(array)) for name, array in feeds.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for name in names:
+        if name in prepared.shared:
+            binding.bind_ortvalue_output(name, values[prepared.shared[name]])
+        else:
+            binding.bind_output(name)
+    prepared.session.run_with_iobinding(binding)
+    outputs: List[np.ndarray] = binding.copy_outputs_to_cpu()
+    return outputs
 
 
 def _plugin_devices(provider: str, plugin: Optional[str]) -> List[Any]:

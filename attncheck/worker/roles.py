@@ -33,7 +33,8 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
     if problem.get("sink"):
         found["sink"] = inputs[problem["sink"]]
     for mask in problem.get("masks", ()):
-        found[mask["name"]] = inputs[mask["name"]]
+        content = mask.get("content")
+        found[mask["name"]] = inputs[mask["name"]] if content is None else content
     return found
 
 

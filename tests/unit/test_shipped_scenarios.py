@@ -54,7 +54,7 @@ FEATURES = sorted(frozenset().union(*(features(case) for case in CASES)))
 
 def test_there_are_the_six_files_of_the_language_and_those_of_other_operators_and_features() -> None:
     six = {"prefill", "decode", "speculative", "rotary", "window", "softcap"}
-    assert {file.stem for file in FILES} == {*six, "attention", "masks", "gqa", "rotary-alone"}
+    assert {file.stem for file in FILES} == {*six, "attention", "masks", "gqa", "rotary-alone", "sparse"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -74,7 +74,7 @@ def test_a_file_is_valid_by_the_published_schema(file: Path) -> None:
 
 
 def test_the_suite_is_large_enough_to_matter_and_small_enough_to_run_often() -> None:
-    assert 100 <= len(CASES) <= 340  # forty of rotary embedding alone are of a few kilobytes each
+    assert 100 <= len(CASES) <= 400  # forty of rotary embedding alone are of a few kilobytes each
 
 
 def test_no_case_is_tested_twice() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import onnx
 
-from attncheck.graph.read import attention, gqa, mha, rotary
+from attncheck.graph.read import attention, gqa, mha, rotary, sparse
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import AnyProblem, Arrays, Problem
 
@@ -18,6 +18,7 @@ __all__ = ["READABLE", "Unreadable", "any_problem", "problem"]
 _READERS: dict[tuple[str, str], Callable[[Node], AnyProblem]] = {
     ("com.microsoft", "GroupQueryAttention"): gqa.read,
     ("com.microsoft", "MultiHeadAttention"): mha.read,
+    ("com.microsoft", "SparseAttention"): sparse.read,
     ("", "Attention"): attention.read,
     ("", "RotaryEmbedding"): rotary.read,
     ("com.microsoft", "RotaryEmbedding"): rotary.read_microsoft,

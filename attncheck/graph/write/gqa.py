@@ -30,10 +30,10 @@ EPSILONS: Mapping[str, Mapping[str, float]] = {
 
 def write(scenario: Scenario) -> Parts:
     """One GroupQueryAttention node with everything that `scenario` asks for."""
-    cos, sin = _rotary_caches(scenario)
+    cos, sin = rotary_caches(scenario)
     inputs: Inputs = [
-        *_new_rows(scenario),
-        *_past_buffers(scenario),
+        *new_rows(scenario),
+        *past_buffers(scenario, _past_capacity(scenario)),
         ("seqlens_k", np.array(scenario.kv_len, np.int32) - np.int32(1)),
         ("total_sequence_length", np.array([_total(scenario)], np.int32)),
         ("cos_cache", cos),
@@ -50,7 +50,8 @@ def write(scenario: Scenario) -> Parts:
     return Parts(model, parts.given(inputs), parts.asked(outputs))
 
 
-def _new_rows(scenario: Scenario) -> Inputs:
+def new_rows(scenario: Scenario) -> Inputs:
+    """Query, key and value, apart or packed; rows beyond an entry's q_len are poison."""
     read = np.arange(max(scenario.q_len)) < np.array(scenario.q_len)[:, None]
     heads = {"query": ("q", scenario.heads), "key": ("k", scenario.kv_heads), "value": ("v", scenario.kv_heads)}
     rows = {
@@ -63,8 +64,8 @@ def _new_rows(scenario: Scenario) -> Inputs:
     return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]
 
 
-def _past_buffers(scenario: Scenario) -> Inputs:
-    length = _past_capacity(scenario)
+def past_buffers(scenario: Scenario, length: int) -> Inputs:
+    """Past keys and values, `length` rows long."""
     if length == 0 and scenario.past == "auto":
         return [("past_key", None), ("past_value", None)]
     held = np.array(scenario.past_len)[:, None]
@@ -109,7 +110,8 @@ def _gains(scenario: Scenario) -> Inputs:
     ]
 
 
-def _rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
+def rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
+    """The cos and sin caches, where there is a rotary that is given them."""
     if not scenario.rotary_cache:
         return None, None
     cos, sin = data.rotary_cache(scenario.rotary_cache, scenario.rotary_dim)

@@ -17,14 +17,15 @@ from attncheck.problem import Mask, Problem
 def _changed(recipe: Recipe, masks: list[tuple[Mask, NDArray[Any]]]) -> Recipe:
     """The recipe with other masks in place of its own."""
     inputs = {**recipe.inputs, **{mask.name: array for mask, array in masks}}
-    return replace(recipe, problem=replace(recipe.problem, masks=tuple(mask for mask, _ in masks)), inputs=inputs)
+    told = tuple(replace(mask, content=None) for mask, _ in masks)
+    return replace(recipe, problem=replace(recipe.problem, masks=told), inputs=inputs)
 
 
 def _counted(recipe: Recipe) -> Recipe:
     """As many keys as a mask lets take part, but the first ones."""
     masks = []
     for mask in recipe.problem.masks:
-        array = recipe.inputs[mask.name].reshape(mask.shape)
+        array = mask.array(recipe.inputs)
         if _has_rows(mask):
             array = np.arange(mask.shape[-1]) < np.count_nonzero(array, axis=-1, keepdims=True)
         masks.append((mask, array))
@@ -42,7 +43,7 @@ def _extended(recipe: Recipe) -> Recipe:
     slots = max(problem.kv_len)
     masks = []
     for mask in problem.masks:
-        array = recipe.inputs[mask.name].reshape(mask.shape)
+        array = mask.array(recipe.inputs)
         array = np.broadcast_to(array, (*mask.shape[:-1], mask.slots)) if mask.shape[-1] == 1 else array
         beyond = np.zeros((*array.shape[:-1], max(0, slots - mask.slots)), array.dtype)
         whole = np.concatenate([array, beyond if mask.kind == "additive" else beyond == 0], axis=-1)

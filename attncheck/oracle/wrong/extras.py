@@ -42,10 +42,12 @@ def _first_of(axis: int) -> Callable[[Recipe], Recipe]:
     def change(recipe: Recipe) -> Recipe:
         inputs = dict(recipe.inputs)
         for mask in recipe.problem.masks:
+            array = mask.array(inputs)
             if _spans(mask, axis):
-                array = inputs[mask.name].reshape(mask.shape)
-                inputs[mask.name] = np.broadcast_to(np.take(array, [0], axis=axis), mask.shape)
-        return replace(recipe, inputs=inputs)
+                array = np.broadcast_to(np.take(array, [0], axis=axis), mask.shape)
+            inputs[mask.name] = array
+        masks = tuple(replace(mask, content=None) for mask in recipe.problem.masks)
+        return replace(recipe, problem=replace(recipe.problem, masks=masks), inputs=inputs)
 
     return change
 
