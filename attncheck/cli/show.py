@@ -24,8 +24,14 @@ from attncheck.cli import options
     metavar="FILE",
     help="Write the model's inputs here, by name (float16 and float32 as they are).",
 )
+@click.option(
+    "--step",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of a session, step N by itself: its past is the oracle's present of the step before.",
+)
 @click.pass_context
-def show(ctx: click.Context, /, onnx: Path | None, npz: Path | None, **given: Any) -> int:
+def show(ctx: click.Context, /, onnx: Path | None, npz: Path | None, step: int | None, **given: Any) -> int:
     """Show one case: its scenario, the graph's inputs and outputs, and which keys each query sees.
 
     With --onnx or --npz, write its model or inputs to files instead; then any other tool can run it.
@@ -34,7 +40,7 @@ def show(ctx: click.Context, /, onnx: Path | None, npz: Path | None, **given: An
 
     case = selection.single(ctx.obj, given)
     if onnx is None and npz is None:
-        exhibit.tell(case)
+        exhibit.tell(case, step)
     else:
-        exhibit.save(case, onnx, npz)
+        exhibit.save(case, step, onnx, npz)
     return 0

@@ -40,6 +40,15 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class AtStep:
+    """Which step of a session a result is about: `number` from 1 on, `of` how many."""
+
+    number: int
+    of: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """The unit of what is reported: one case on one backend.
 
@@ -57,6 +66,7 @@ class Result:
     reference    whether this backend is the reference
     repeat       which repeat this is the result of, from 0 on: the first that did not pass, or the first
     expected     what an expectation said of it, None where there is none
+    step         of a session: the first step that went wrong, or of those that passed the one with the worst margin
     """
 
     case: str
@@ -80,6 +90,7 @@ class Result:
     repeat: int = 0
     seconds: float = 0.0
     expected: Expected | None = None
+    step: AtStep | None = None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attncheck.backends import environments
 from attncheck.backends.base import (
@@ -22,6 +22,7 @@ from attncheck.backends.base import (
 from attncheck.engine.events import Expected
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
+from attncheck.graph.session import Bound
 from attncheck.problem import AnyProblem
 from attncheck.vocabulary import Verdict
 
@@ -35,8 +36,21 @@ def no_quarantine(_case: str, _backend: str, _hello: Hello) -> Expected | None:
 
 
 @dataclass(frozen=True)
+class Call:
+    """One step of a session, `bind` being what of the step before its inputs are given. A case by itself is one."""
+
+    case: Case
+    problem: AnyProblem
+    bind: Mapping[str, Bound] = field(default_factory=dict)
+
+
+Chain = list[list[Outcome]]
+"""What one request came to, by step: an outcome a repeat, as far as they came."""
+
+
+@dataclass(frozen=True)
 class Attempt:
-    """What a backend gave for one case: why it does not cover it, or what each repeat of its requests came to.
+    """What a backend gave for one step: why it does not cover it, or what each repeat of its requests came to.
 
     rounds       one a repeat, the first one first: an outcome for each request, in the backend's order
     quarantined  why the case was not run at all
@@ -85,9 +99,12 @@ class Lane:
         """
         return self._thread.submit(self._started, note)
 
-    def submit(self, case: Case, problem: AnyProblem) -> Future[Attempt]:
-        """Queue one case. The future never raises for anything that a backend does."""
-        return self._thread.submit(self._attempt, case, problem)
+    def submit(self, name: str, calls: Sequence[Call]) -> Future[tuple[Attempt, ...]]:
+        """Queue a session, by its case id: an attempt for each step, up to one that failed or that stands for all.
+
+        The future never raises for anything that a backend does.
+        """
+        return self._thread.submit(self._attempts, name, calls)
 
     def end(self) -> None:
         """End the worker now, whatever it does, and drop what is queued; `join` waits for it."""
@@ -134,59 +151,81 @@ class Lane:
         if worker is not None:
             worker.close()
 
-    def _attempt(self, case: Case, problem: AnyProblem) -> Attempt:
+    def _attempts(self, name: str, calls: Sequence[Call]) -> tuple[Attempt, ...]:
         began = time.perf_counter()
-        unsupported = self.backend.unsupported(case, problem, self.hello)
-        if unsupported is not None:
-            return Attempt(unsupported, (), 0.0)
-        quarantined = self._quarantine(case.id, self.backend.name, self.hello)
+        for number, call in enumerate(calls, 1):
+            unsupported = self.backend.unsupported(call.case, call.problem, self.hello)
+            if unsupported is not None:
+                return (Attempt(unsupported if len(calls) == 1 else f"{unsupported} (in step {number})", (), 0.0),)
+        quarantined = self._quarantine(name, self.backend.name, self.hello)
         if quarantined is not None:
-            return Attempt(None, (), 0.0, quarantined)
+            return (Attempt(None, (), 0.0, quarantined),)
         try:
-            columns = self._columns(self.backend.requests(case, problem, self.hello), case)
+            requests = [self.backend.requests(call.case, call.problem, self.hello) for call in calls]
         except CannotRequest as error:
-            columns = [[Outcome("", failure=Verdict.ERROR, message=str(error))]]
+            failed = Outcome("", failure=Verdict.ERROR, message=str(error))
+            return (Attempt(None, ((failed,),) * self._repeat, time.perf_counter() - began),)
+        chains = self._chains(requests, calls)
+        seconds = time.perf_counter() - began
+        return tuple(
+            Attempt(None, rounds, seconds) for at in range(len(calls)) if (rounds := self._rounds(chains, requests, at))
+        )
+
+    def _rounds(
+        self, chains: Sequence[Chain], requests: Sequence[Sequence[Request]], at: int
+    ) -> tuple[tuple[Outcome, ...], ...]:
+        """What each repeat of step `at` came to, the request that is judged first in front; nothing where one ended."""
+        if not all(chain[at] for chain in chains):
+            return ()
+        order = [request.kernel for request in requests[at]]
+        columns = sorted((chain[at] for chain in chains), key=lambda column: order.index(column[0].kernel))
         # A request that failed has fewer outcomes than repeats; its last one stands for those that never came.
-        rounds = tuple(
+        return tuple(
             tuple(column[min(index, len(column) - 1)] for column in columns) for index in range(self._repeat)
         )
-        return Attempt(None, rounds, time.perf_counter() - began)
 
-    def _columns(self, requests: Sequence[Request], case: Case) -> list[list[Outcome]]:
-        """The outcomes of every repeat, a list for each request; the first failure is the last request's."""
-        columns: list[list[Outcome]] = []
-        for request in requests:
-            columns.append(self._repeats(request, case))
-            if columns[-1][-1].failure is not None:
+    def _chains(self, requests: Sequence[Sequence[Request]], calls: Sequence[Call]) -> list[Chain]:
+        """Every request of the first step with its own in the later ones; the first failure is the last chain's."""
+        chains: list[Chain] = []
+        for first in requests[0]:
+            chain = [next((it for it in step if it.kernel == first.kernel), step[0]) for step in requests]
+            chains.append(self._chain(chain, calls))
+            if any(column[-1].failure is not None for column in chains[-1] if column):
                 break
-        return columns
+        return chains
 
-    def _repeats(self, request: Request, case: Case) -> list[Outcome]:
-        """One outcome a repeat in the same worker, up to the first that is not a clean answer.
+    def _chain(self, requests: Sequence[Request], calls: Sequence[Call]) -> Chain:
+        """Every step after the other in the same worker, and that once a repeat, up to what is not a clean answer.
 
-        Anything but a clean answer costs the worker, so that the next case starts clean. A refusal to prepare, said in
-        a message, is one: nothing has run, and a shader that does not compile would cost a worker a case.
+        Anything but a clean answer costs the worker, so that the next case starts clean. A refusal to prepare the first
+        step, said in a message, is one: nothing has run, and a shader that does not compile would cost a worker a case.
         """
-        outcomes: list[Outcome] = []
-        prepared = False
+        columns: Chain = [[] for _ in calls]
+        handles: list[int] = []
+        at = 0
         try:
             worker = self._live_worker()
-            handle = worker.prepare(request.payload, self._time_limit)
-            prepared = True
             for _ in range(self._repeat):
-                outcomes.append(self._answer(worker, handle, request, case))  # noqa: PERF401  what came before a crash stays
-            worker.release(handle, self._time_limit)
+                for at, (request, call) in enumerate(zip(requests, calls, strict=True)):
+                    if at == len(handles):
+                        handles.append(worker.prepare(request.payload, self._time_limit))
+                    columns[at].append(self._answer(worker, handles[at], request, call))
+            for handle in handles:
+                worker.release(handle, self._time_limit)
         except BackendUnavailable as error:
-            outcomes.append(Outcome(request.kernel, failure=Verdict.ERROR, message=f"could not start again: {error}"))
+            message = f"could not start again: {error}"
+            columns[at].append(Outcome(requests[at].kernel, failure=Verdict.ERROR, message=message))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
-            if prepared or failure.verdict is not Verdict.ERROR:
+            if handles or failure.verdict is not Verdict.ERROR:
                 self._drop_worker()
-            outcomes.append(Outcome(request.kernel, failure=failure.verdict, message=failure.message, stderr=stderr))
-        return outcomes
+            said = Outcome(requests[at].kernel, failure=failure.verdict, message=failure.message, stderr=stderr)
+            columns[at].append(said)
+        return columns
 
-    def _answer(self, worker: Worker, handle: int, request: Request, case: Case) -> Outcome:
+    def _answer(self, worker: Worker, handle: int, request: Request, call: Call) -> Outcome:
         began = time.perf_counter()
-        answer = worker.run(handle, dict(case.inputs), self._time_limit)
+        inputs = {name: array for name, array in call.case.inputs.items() if name not in call.bind}
+        answer = worker.run(handle, inputs, self._time_limit, call.bind)
         evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
         return Outcome(request.kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)

@@ -12,8 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from attncheck.backends.base import Backend, BackendUnavailable
-from attncheck.engine import judge, status
-from attncheck.engine.attribution import Judged, attributed
+from attncheck.engine import judge, sessions, status
 from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
@@ -24,13 +23,12 @@ from attncheck.engine.events import (
     RunStarted,
 )
 from attncheck.engine.expectations import Expectations
-from attncheck.engine.lane import Attempt, Lane
-from attncheck.engine.published import disputed
-from attncheck.graph import read, write
+from attncheck.engine.lane import Attempt, Call, Lane
+from attncheck.graph import read
 from attncheck.graph.case import Case
+from attncheck.graph.session import Session
+from attncheck.graph.session import session as session_of
 from attncheck.oracle import ask
-from attncheck.oracle.answer import Answer
-from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Status
 
@@ -76,10 +74,9 @@ class Options:
 class _Pending:
     """A case in the backends' hands."""
 
-    case: Case
-    problem: AnyProblem
-    answers: tuple[Answer, ...]
-    attempts: tuple[tuple[Lane, Future[Attempt]], ...]
+    session: Session
+    asked: tuple[judge.Asked, ...]
+    attempts: tuple[tuple[Lane, Future[tuple[Attempt, ...]]], ...]
 
 
 def run(
@@ -167,22 +164,31 @@ def _cases(
 def _submit(
     given: Given, lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> _Pending | CaseFinished:
-    """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work."""
-    case = given if isinstance(given, Case) else write.build(given)
-    earlier = options.finished.get(case.id)
-    if earlier is not None and _still_holds(earlier, case, lanes):
+    """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work.
+
+    The steps of a session need the answers to those before, so that these come first there.
+    """
+    session = session_of(given)
+    earlier = options.finished.get(session.id)
+    if earlier is not None and _still_holds(earlier, session, lanes):
         results = options.expectations.again(earlier.results, {lane.backend.name: lane.hello for lane in lanes})
         if results is not None:
             return earlier if results == earlier.results else replace(earlier, results=results)
+    if len(session.cases) > 1:
+        steps = sessions.steps(session)
+        calls = [step.call for step in steps]
+        attempts = tuple((lane, lane.submit(session.id, calls)) for lane in lanes)
+        return _Pending(session, tuple(step.asked for step in steps), attempts)
+    (case,) = session.cases
     try:
         problem = read.any_problem(case.model, case.inputs)
     except read.Unreadable as unreadable:
         if isinstance(case.origin, Scenario):
             raise
         return _unread(case, lanes, reference, str(unreadable))
-    attempts = tuple((lane, lane.submit(case, problem)) for lane in lanes)
+    attempts = tuple((lane, lane.submit(session.id, (Call(case, problem),))) for lane in lanes)
     answers = () if problem.invalid else ask.answer(problem, case.inputs)
-    return _Pending(case, problem, answers, attempts)
+    return _Pending(session, (judge.Asked(case, problem, answers),), attempts)
 
 
 def _unread(case: Case, lanes: Sequence[Lane], reference: Backend | None, why: str) -> CaseFinished:
@@ -192,10 +198,10 @@ def _unread(case: Case, lanes: Sequence[Lane], reference: Backend | None, why: s
     return CaseFinished(case.origin, case.digest, results)
 
 
-def _still_holds(earlier: CaseFinished, case: Case, lanes: Sequence[Lane]) -> bool:
+def _still_holds(earlier: CaseFinished, session: Session, lanes: Sequence[Lane]) -> bool:
     """Whether the results of an earlier run are those that this one would give: same content, same judgement."""
     same_backends = {result.backend for result in earlier.results} == {lane.backend.name for lane in lanes}
-    return same_backends and earlier.digest == case.digest and earlier.origin == case.origin
+    return same_backends and earlier.digest == session.digest and earlier.origin == session.origin
 
 
 def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
@@ -207,16 +213,13 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
 
 
 def _judge(pending: _Pending, reference: Backend | None, options: Options) -> CaseFinished:
-    asked = judge.Asked(pending.case, pending.problem, pending.answers)
-    judged = []
-    for lane, future in pending.attempts:
-        backend, attempt = lane.backend, future.result()
-        judged_result = judge.result(asked, backend, attempt, backend is reference, options.sharpness)
-        judged.append(Judged(backend, attempt, judged_result))
+    given = [
+        sessions.Given(lane.backend, future.result(), lane.backend is reference) for lane, future in pending.attempts
+    ]
     hellos = {lane.backend.name: lane.hello for lane, _ in pending.attempts}
-    told = disputed(asked, attributed(asked, judged))
+    told = sessions.results(pending.session, pending.asked, given, options.sharpness)
     results = tuple(options.expectations.held(it, hellos[it.backend]) for it in told)
-    return CaseFinished(pending.case.origin, pending.case.digest, results)
+    return CaseFinished(pending.session.origin, pending.session.digest, results)
 
 
 class _Tally:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 from attncheck.backends import environments
 from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.engine.watch import Watch, end
+from attncheck.graph.session import Bound
 from attncheck.scenario.memory import readable
 from attncheck.vocabulary import Verdict
 from attncheck.worker import wire
@@ -106,12 +107,13 @@ class Worker:
         self._stderr.clear()  # what was said before is another case's
         return cast("int", self._ask({"do": "prepare", "payload": payload}, limit))
 
-    def run(self, handle: int, inputs: Any, limit: float, bind: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def run(self, handle: int, inputs: Any, limit: float, bind: Mapping[str, Bound] | None = None) -> dict[str, Any]:
         """Run a prepared request: its "outputs" and "evidence". Raises WorkerFailed.
 
-        bind   input name -> output of this worker's last run, of whatever handle, that it is given
+        bind   input name -> what it is given of this worker's last run, of whatever handle
         """
-        request = {"do": "run", "handle": handle, "inputs": inputs, "bind": dict(bind or {})}
+        bound = {name: {"output": it.output, "rows": it.rows} for name, it in (bind or {}).items()}
+        request = {"do": "run", "handle": handle, "inputs": inputs, "bind": bound}
         answer = self._ask(request, limit)
         if not isinstance(answer, dict) or not isinstance(answer.get("evidence"), dict) or "outputs" not in answer:
             raise WorkerFailed(Verdict.CRASH, "the backend's process wrote into the stream of its answers")

@@ -16,7 +16,7 @@ constant of `compare.judge`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +70,12 @@ class _Block:
     weights: Weights
 
 
-def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
+def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | None = None) -> tuple[Answer, ...]:
     """One Answer an output of the graph, in the graph's order, each in the output's own shape.
 
+    carried   by the name of a past, the answer to the present that it came from, in a session: a backend has its own
+              there. What the oracle says then starts from that answer's unrounded values, and their bounds go along;
+              the array in `inputs` is not looked at.
     Slots that the operator does not read may hold anything, NaN included. Raises NoAnswer where the operator forbids
     the graph, and ValueError when the Problem contradicts itself (a visible key beyond kv_len, rotary with keys that
     have no query).
@@ -81,8 +84,8 @@ def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
     new_q = _read(problem, problem.query, inputs, problem.heads)
     new_k = _read(problem, problem.key, inputs, problem.kv_heads)
     new_v = _read(problem, problem.value, inputs, problem.kv_heads)
-    past_k = _read(problem, problem.past_key, inputs, problem.kv_heads) if problem.past_key else None
-    past_v = _read(problem, problem.past_value, inputs, problem.kv_heads) if problem.past_value else None
+    past_k = _past(problem, problem.past_key, inputs, carried or {})
+    past_v = _past(problem, problem.past_value, inputs, carried or {})
 
     q, k = unturned(new_q), unturned(new_k)
     if problem.norm:
@@ -91,10 +94,8 @@ def answer(problem: Problem, inputs: Arrays) -> tuple[Answer, ...]:
         k = normalised(new_k, k_gain, problem.norm.key_epsilon)
     if problem.rotary:
         q, k = (turn(rows, problem.rotary, inputs, problem.dtype) for rows in (q, k))
-    keys = Turned(
-        present(problem, past_k, k.values), present(problem, None, k.compute), present(problem, None, k.storage)
-    )
-    values = present(problem, past_v, new_v)
+    keys = _joined(problem, past_k, k)
+    values = present(problem, past_v.values if past_v else None, new_v)
 
     operands = _operands(problem, inputs, q, keys, values)
     answers = [_output(problem, operands)]
@@ -121,6 +122,27 @@ def _check(problem: Problem) -> None:
 
 def _read(problem: Problem, tensor: Tensor, inputs: Arrays, heads: int) -> Float:
     return widen(role_heads(inputs[tensor.name], tensor, heads), problem.dtype)
+
+
+def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapping[str, Answer]) -> Turned | None:
+    """The past buffer [batch, kv_heads, past_capacity, dim], with the bounds that it was made with."""
+    if tensor is None:
+        return None
+    if tensor.name not in carried:
+        return unturned(_read(problem, tensor, inputs, problem.kv_heads))
+    before, slots = carried[tensor.name], slice(0, problem.past_capacity)
+    return Turned(*(array[:, :, slots] for array in (before.values, before.compute, before.storage)))
+
+
+def _joined(problem: Problem, past: Turned | None, new: Turned) -> Turned:
+    """The present: past rows with what is known of them, then the new ones."""
+    if past is None:
+        return Turned(*(present(problem, None, array) for array in (new.values, new.compute, new.storage)))
+    return Turned(
+        present(problem, past.values, new.values),
+        present(problem, past.compute, new.compute),
+        present(problem, past.storage, new.storage),
+    )
 
 
 def _query_rows(problem: Problem) -> Bool:

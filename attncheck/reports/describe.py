@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attncheck.compare.difference import Difference, Place
 from attncheck.compare.sharpness import Sharpness
-from attncheck.engine.events import Attribution, Result
+from attncheck.engine.events import AtStep, Attribution, Result
 from attncheck.graph.case import Origin
 from attncheck.oracle.conventions import Convention
 from attncheck.reports.numbers import element, number, plural
@@ -48,8 +48,8 @@ def scenario(it: Scenario) -> str:
     parts = [
         f"{it.op} {it.dtype}",
         f"batch {it.batch}",
-        f"q_len {_lengths(it.q_len)}",
-        f"past_len {_lengths(it.past_len)}",
+        f"q_len {lengths(it.q_len)}",
+        f"past_len {lengths(it.past_len)}",
         heads,
         f"head_dim {it.head_dim}",
     ]
@@ -74,6 +74,11 @@ def label(result: Result) -> str:
     if not result.kernel:
         return result.backend
     return f"{result.backend} {result.kernel}{AUTO_MARK if result.auto else ''}"
+
+
+def step(at: AtStep) -> str:
+    """``step 3 of 8 (speculative)``."""
+    return f"step {at.number} of {at.of}" + (f" ({at.label})" if at.label else "")
 
 
 def place(where: Place, role: str) -> str:
@@ -130,10 +135,11 @@ def _extent(difference: Difference) -> str:
     return f"{failing} fail" + (f", {difference.nonfinite:,} not finite" if difference.nonfinite else "")
 
 
-def _lengths(lengths: tuple[int, ...]) -> str:
-    if len(set(lengths)) == 1:
-        return str(lengths[0])
-    return "[" + ", ".join(map(str, lengths)) + "]"
+def lengths(over: tuple[int, ...]) -> str:
+    """A number over the batch: one where it is the same everywhere."""
+    if len(set(over)) == 1:
+        return str(over[0])
+    return "[" + ", ".join(map(str, over)) + "]"
 
 
 def sharpness(found: Sharpness) -> str:

@@ -69,6 +69,15 @@ class Alone:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a session: `number` from 1 on, `of` how many, and what it is called there."""
+
+    number: int
+    of: int
+    label: str
+
+
+@dataclass(frozen=True)
 class ResultEntry:
     """One case on one backend.
 
@@ -77,6 +86,7 @@ class ResultEntry:
     against    "oracle", or the kernel that the worst element was compared with
     max_abs    the largest absolute difference of all compared elements
     wrong      the known wrong kernels that give these numbers, by name
+    step       of a session: the first step that went wrong, which the rest is about; of those that passed, the worst
     """
 
     backend: str
@@ -100,6 +110,7 @@ class ResultEntry:
     attribution: Alone | None
     expected: Expected | None
     evidence: Ran | None
+    step: Step | None
     seconds: Number
 
 
@@ -238,5 +249,6 @@ def _result(it: Result) -> ResultEntry:
         attribution=None if it.attribution is None else Alone(**asdict(it.attribution)),
         expected=it.expected,
         evidence=None if it.evidence is None else Ran(it.evidence.provider, it.evidence.kernels),
+        step=None if it.step is None else Step(it.step.number, it.step.of, it.step.label),
         seconds=it.seconds,
     )

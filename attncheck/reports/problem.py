@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.case import Case, GivenModel, Origin
+from attncheck.graph.session import Session, bindings
 from attncheck.problem import AnyProblem, Problem, Rotary, RotaryProblem
 from attncheck.reports import describe
 from attncheck.reports.lines import BLANK, Line, columns, line, paragraph
 from attncheck.reports.numbers import plural
+from attncheck.scenario.model import Scenario
 
 ROWS = 8
 """How many different visible intervals of one batch entry are told before the middle is left out."""
@@ -36,6 +38,27 @@ def exhibit(case: Case, problem: AnyProblem, width: int | None) -> list[Line]:
         case RotaryProblem():
             lines += [*columns(_turning(problem)), BLANK, line("positions", "heading"), *_positions(problem, width)]
     return lines
+
+
+def session(it: Session, problems: Sequence[Problem], width: int | None) -> list[Line]:
+    """What `attncheck show` says of a session: a line for each step, and how to see one."""
+    lines = [line(it.id, "heading"), *_origin(it.origin, width)]
+    lines += [line(f"  digest {it.digest[:16]}"), BLANK, line("steps", "heading")]
+    labels = [step.label for step in it.origin.steps] if isinstance(it.origin, Scenario) else []
+    before: Problem | None = None
+    for number, (problem, label) in enumerate(zip(problems, labels, strict=True), 1):
+        called = f" ({label})" if label else ""
+        lines.append(line(f"  {number}{called}: {_step(problem, before)}"))
+        before = problem
+    return [*lines, BLANK, line("Any of them by itself: --step N")]
+
+
+def _step(it: Problem, before: Problem | None) -> str:
+    """Lengths, and which inputs are given presents of the step before."""
+    lengths = f"q_len {describe.lengths(it.q_len)}, past_len {describe.lengths(it.past_len)}"
+    bound = bindings(before, it) if before is not None else {}
+    given = [f"{name} is {bind.output}[:, :, :{bind.rows}]" for name, bind in bound.items()]
+    return "; ".join([lengths, *given])
 
 
 def _origin(it: Origin, width: int | None) -> Iterator[Line]:

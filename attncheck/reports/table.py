@@ -145,6 +145,10 @@ def _explanation(result: Result, *, verbose: bool) -> list[str]:
     if result.status is Status.XFAILED and not verbose:
         return texts
     worst = rows.told(result)
+    if result.step is not None and result.verdict is not Verdict.PASS:
+        texts.append(f"{describe.step(result.step)} is the first to go wrong")
+    elif result.step is not None and verbose:
+        texts.append(f"the worst margin is that of {describe.step(result.step)}")
     if result.verdict is not Verdict.PASS and worst is not None and not worst.passed:
         texts += describe.worst(worst)
         texts += describe.others(result.differences, worst)

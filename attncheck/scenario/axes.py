@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import get_args
 
+from attncheck.scenario import steps as session
 from attncheck.scenario.model import (
     DataKind,
     Dims,
@@ -34,6 +35,7 @@ from attncheck.scenario.values import (
     NumberList,
     PerBatch,
     Positive,
+    Steps,
     Values,
 )
 
@@ -350,6 +352,14 @@ AXES: dict[str, Axis] = {
             "dimensions of the graph's inputs and outputs: `static` numbers, or `symbolic` names for batch and lengths",
             default="static",
         ),
+        Axis(
+            "steps",
+            Steps(),
+            "a session: calls one after the other, each with the present of the one before as its past; `past_len` is "
+            "the past of the first",
+            otherwise="one call",
+            ops=("gqa", "mha", "attention"),
+        ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         *(
             Axis(
@@ -375,13 +385,18 @@ AXES: dict[str, Axis] = {
 
 
 def spell(value: object) -> str:
-    """The one spelling of an axis value, in ids and on the command line: `3`, `0.25`, `true`, `3+1+5`, `half`."""
+    """The one spelling of an axis value, in ids and on the command line.
+
+    `3`, `0.25`, `true`, `3+1+5`, `half`; the steps of a session as `5-1x6-4a2.speculative`.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         written = repr(value)
         # "-0" would be read as an integer, which has no negative zero.
         return written if written == "-0.0" else written.removesuffix(".0").replace("e+", "e")
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (dict, session.Written)) for item in value):
+        return session.spelled(value)
     if isinstance(value, (list, tuple)):
         return "+".join(spell(item) for item in value)
     return str(value)

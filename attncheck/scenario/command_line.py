@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from attncheck.scenario import steps
 from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.complete import Value
 from attncheck.scenario.diagnostics import Mistake, ScenarioErrors, nearest, shown
@@ -18,7 +20,7 @@ from attncheck.scenario.nodes import Document, Entry, Node, scalar
 from attncheck.scenario.nodes import Mapping as Entries
 from attncheck.scenario.possible import impossibilities
 from attncheck.scenario.resolve import complete, scenario, value_of
-from attncheck.scenario.values import NumberList, PerBatch
+from attncheck.scenario.values import NumberList, PerBatch, Steps
 
 _ASSIGNMENT = re.compile(r"[^\s,]+")
 CASE = "case::"
@@ -107,7 +109,32 @@ def _value(axis: str, spelled: str, offset: int) -> Node:
             items.append(Node(1, offset + 1, part, scalar(part), max(1, len(part))))
             offset += len(part) + 1
         return Node(1, items[0].column, "", tuple(items), len(spelled))
+    if axis in AXES and isinstance(AXES[axis].values, Steps):
+        return _steps(spelled, offset)
     return Node(1, offset + 1, spelled, scalar(spelled), len(spelled))
+
+
+def _steps(spelled: str, offset: int) -> Node:
+    """The steps of a session, each at its place; one text where they cannot be read."""
+    parts = steps.parsed(spelled)
+    if parts is None:
+        return Node(1, offset + 1, spelled, spelled, len(spelled))
+    items = []
+    for text, plain in zip(spelled.split("-"), parts, strict=True):
+        items.append(_mapping(plain, offset + 1, len(text)))
+        offset += len(text) + 1
+    return Node(1, items[0].column, "", tuple(items), len(spelled))
+
+
+def _mapping(plain: Mapping[str, Any], column: int, width: int) -> Node:
+    """A mapping of scalars and lists of numbers, all of it at one place."""
+
+    def node(value: object) -> Node:
+        if isinstance(value, list):
+            return Node(1, column, "", tuple(node(item) for item in value), width)
+        return Node(1, column, str(value), value, width)  # type: ignore[arg-type]
+
+    return Node(1, column, "", Entries(tuple(Entry(node(key), node(value)) for key, value in plain.items())), width)
 
 
 def _axes(document: Document) -> frozenset[str]:
@@ -125,7 +152,7 @@ def _checked(document: Document, before: Mapping[str, Value], memory_limit: int,
     checked = check(document, root, Assignments)
     mistakes = [*document.mistakes, *checked.mistakes]
     nodes = {entry.key.text: entry.value for entry in root.entries() if entry.key not in checked.unusable}
-    broken = frozenset(axis for axis, node in nodes.items() if not checked.unusable.isdisjoint((node, *node.items())))
+    broken = frozenset(axis for axis, node in nodes.items() if not checked.unusable.isdisjoint(node.within()))
     values = {**before, **{axis: value_of(node) for axis, node in nodes.items() if axis not in broken}}
     for impossible in impossibilities(complete(values), broken, memory_limit):
         place = next((nodes[axis] for axis in impossible.axes if axis in nodes), root)

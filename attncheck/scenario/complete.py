@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from attncheck.scenario import steps
 from attncheck.scenario.axes import AXES, SHIFT
 from attncheck.scenario.diagnostics import Mistake
 
@@ -13,17 +14,24 @@ LENGTHS = ("q_len", "past_len", "kv_len")
 """The axes that may hold a list over the batch."""
 
 _BEHIND: dict[str, tuple[str, ...]] = {
-    "batch": LENGTHS,
+    "batch": (*LENGTHS, "steps"),
+    "q_len": ("steps",),
+    "past_len": ("steps",),
     "kv_heads": ("heads",),
     "rotary": ("op",),
     "rotary_dim": ("head_dim",),
     "v_head_dim": ("head_dim",),
     "opset": ("window", "window_right", "capacity", "mask_len"),
-    "rotary_cache": ("positions", "batch", *LENGTHS),
+    "rotary_cache": ("positions", "batch", *LENGTHS, "steps"),
 }
 """Axis -> those that its value follows from where it is left out."""
 
-Value = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
+Value = int | float | bool | str | tuple[int, ...] | tuple[float, ...] | tuple[steps.Written, ...]
+
+
+def session_of(values: Mapping[str, Value]) -> tuple[steps.Written, ...]:
+    """The steps that axis values hold; none where they say one call."""
+    return cast("tuple[steps.Written, ...]", values.get("steps", ()))
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,27 @@ class Complete:
     def lists_fit(self) -> bool:
         """Whether every list over the batch is as long as the batch."""
         lists = (value for axis in LENGTHS if isinstance(value := self.values[axis], tuple))
-        return all(len(one) == self.batch for one in lists)
+        own = (value for step in self.session for value in (step.q_len, step.accept) if isinstance(value, tuple))
+        return all(len(one) == self.batch for one in (*lists, *own))
+
+    @property
+    def session(self) -> tuple[steps.Written, ...]:
+        """The steps of a session, as they were written; none: one call."""
+        return session_of(self.values)
+
+    @property
+    def calls(self) -> Iterator[Complete]:
+        """Each call of a session as a case of its own; one call as it is. Only sound after the batch rule."""
+        if not self.session:
+            yield self
+            return
+        every = steps.unrolled(self.session, self.batch)
+        for number, (step, past) in enumerate(zip(every, steps.pasts(every, self.lengths("past_len")), strict=True)):
+            values = {axis: value for axis, value in self.values.items() if axis != "steps"}
+            values |= {"q_len": step.q_len, "past_len": past, "kv_len": "auto"}
+            if number:
+                values["past"] = "auto"
+            yield Complete(values, self.written - {"steps"}, self.batch)
 
     @property
     def cross(self) -> bool:

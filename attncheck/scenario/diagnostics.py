@@ -42,6 +42,7 @@ class Mistake(Enum):
     WINDOW = "window", "a window or a causality that the operator cannot combine"
     BUFFERS = "buffers", "past, present or cache buffers that contradict the lengths"
     MASK = "mask", "a bias, a mask or holes that contradict each other or the operator"
+    STEPS = "steps", "steps that contradict each other, or what stands beside them"
     MEMORY = "memory", "the case would take more memory than the limit"
     ASSIGNMENT = "assignment", "text on the command line that is not axis=value"
     EXPRESSION = "expression", "a -k expression that cannot be read"

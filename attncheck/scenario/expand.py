@@ -218,8 +218,7 @@ class Expansion:
         )
 
     def _broken(self, node: Node) -> bool:
-        below = [*node.items(), *(entry.value for entry in node.entries()), *(entry.key for entry in node.entries())]
-        return node in self.unusable or any(map(self._broken, below))
+        return not self.unusable.isdisjoint(node.within())
 
 
 def _sweeps_any(matrix: Node) -> bool:

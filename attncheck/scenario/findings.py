@@ -85,13 +85,15 @@ def _unknown(document: Document, root: Node, path: Path, model: type[BaseModel])
     yield entry.key, document.mistake(Mistake.UNKNOWN_KEY, entry.key, message, hint or f"allowed: {', '.join(allowed)}")
 
 
-_NARROW = ("tolerance", "exclude", "matrix")
+_NARROW = ("steps", "tolerance", "exclude", "matrix")
 """Keys that hold a mapping with keys of its own."""
 
 
 def _allowed_keys(model: type[BaseModel], path: Path) -> tuple[str, ...]:
     """The keys that may stand in the mapping at `path`."""
     names = [step for step in path if isinstance(step, str)]
+    if "steps" in names:
+        return ("q_len", "repeat", "accept", "label")
     if "exclude" in names:
         return tuple(AXES)
     if "matrix" in names:
@@ -113,8 +115,9 @@ def _finding(document: Document, node: Node, path: Path, error: ErrorDetails) ->
     if error["type"] == "missing":
         wanted = str(error["loc"][-1])
         where = {"name": "a scenario without a `name`", "scenarios": "a file without `scenarios`"}
+        where |= {"q_len": "a step without `q_len`"}
         message = where.get(wanted, f"`{subject}` without `{wanted}`")
-        return document.mistake(Mistake.MISSING_KEY, node, message, f"`{wanted}` is {KEYS[wanted].allowed}")
+        return document.mistake(Mistake.MISSING_KEY, node, message, f"`{wanted}` is {_allowed(wanted)}")
     if error["type"] == "too_short" and subject == "scenarios":
         return document.mistake(
             Mistake.EMPTY_FILE, node, "no scenarios: the list is empty", "add one, or delete the file"

@@ -27,6 +27,13 @@ KEYS: dict[str, Key] = {
         ),
         Key("about", "a text", "what kind of fault the scenario is there to catch"),
         Key("tags", "a list of names, like [smoke, f16]", "words to select by; those of `defaults` are added"),
+        Key("repeat", "an integer from 1 to 256", "how often the step is taken; inside `steps`"),
+        Key(
+            "accept",
+            "an integer from 0 up, or a list of them, one a batch entry",
+            "how many new tokens of a step are kept, the first ones; the cache is rewound behind them. Inside `steps`",
+        ),
+        Key("label", "a word of letters, digits and `_`, beginning with a letter", "what the step is; inside `steps`"),
         Key("matrix", "a mapping of axes to lists of values", "axes to sweep: a case for each combination"),
         Key(
             "mode",

@@ -5,6 +5,7 @@ Import this module only where something is loaded: pydantic takes a while to sta
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
@@ -13,6 +14,7 @@ from pydantic.config import JsonDict
 from attncheck.scenario.axes import AXES, NAME, Axis
 from attncheck.scenario.diagnostics import nearest
 from attncheck.scenario.keys import KEYS, MODES
+from attncheck.scenario.steps import LABEL, LIMIT
 from attncheck.scenario.values import (
     FLOAT16,
     FLOAT32,
@@ -24,11 +26,15 @@ from attncheck.scenario.values import (
     NumberList,
     PerBatch,
     Positive,
+    Steps,
     Values,
 )
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _ONE_FOR_ALL, _BY_BACKEND = "<one for all>", "<by backend>"
+
+
+Label = Annotated[str, StringConstraints(pattern=f"^{LABEL}$")]
 
 
 def _word(word: str | None, other: Any) -> Any:
@@ -64,6 +70,21 @@ def _annotation(values: Values) -> Any:
             return _one_or_many(Annotated[int, Field(ge=minimum, le=2**31 - 1)], word)
         case NumberList(word):
             return _one_or_many(Annotated[float, Field(ge=-FLOAT16, le=FLOAT16)], word)
+        case Steps():
+            return Annotated[list[_step()], Field(min_length=1)]  # type: ignore[misc]
+
+
+@cache
+def _step() -> Any:
+    """The model of one step of a session."""
+    return create_model(
+        "Step",
+        __config__=_STRICT,
+        q_len=(_annotation(AXES["q_len"].values), Field(description=AXES["q_len"].meaning)),
+        repeat=(Annotated[int, Field(ge=1, le=LIMIT)], _field(KEYS["repeat"].meaning, 1)),
+        accept=(_annotation(PerBatch(0)), _field(KEYS["accept"].meaning)),
+        label=(Label, _field(KEYS["label"].meaning)),
+    )
 
 
 def _field(meaning: str, default: float | bool | str | None = None) -> Any:

@@ -39,6 +39,34 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One call of a session, each list over the batch.
+
+    q_len   new tokens
+    accept  how many of them are kept, the first ones: the cache is rewound behind them before the next step
+    label   what the step is called, "" for nothing
+    """
+
+    q_len: tuple[int, ...]
+    accept: tuple[int, ...]
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Within:
+    """Where in its session a step stands, for the data of its tokens.
+
+    number  1 for the first step
+    first   position of each entry's first new token, counted from the first new token of the session
+    accept  how many new tokens are kept: the others are tokens of their own, which no other step has
+    """
+
+    number: int
+    first: tuple[int, ...]
+    accept: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Scenario:
     """One case to test. Axes are named as everywhere in attncheck; every default has been filled in.
 
@@ -65,6 +93,9 @@ class Scenario:
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
     q_values, k_values, v_values   numbers in the place of generated ones, repeated as needed; None: generated
+    steps             the calls of a session, in order, each with the present of the one before as its past: q_len and
+                      past_len are then those of the first. Empty: one call
+    within            for one step of a session by itself: where it stands there
     tolerance         backend name, or "*" for every backend -> what replaces the derived tolerance there
     written           the axes that somebody wrote, each with its one spelling, in order: what `--case` takes
     """
@@ -117,6 +148,8 @@ class Scenario:
     v_values: tuple[float, ...] | None = None
     seed: int = 0
     kernel: Kernel | None = None
+    steps: tuple[Step, ...] = ()
+    within: Within | None = None
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     about: str = ""
@@ -132,6 +165,11 @@ class Scenario:
     def given(self, tensor: str) -> tuple[float, ...] | None:
         """The numbers of "q", "k" or "v" in the place of generated ones, None where they are generated."""
         return {"q": self.q_values, "k": self.k_values, "v": self.v_values}[tensor]
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Position of each entry's first new token, for the data: 0 but in later steps of a session."""
+        return (0,) * self.batch if self.within is None else self.within.first
 
     @property
     def value_dim(self) -> int:

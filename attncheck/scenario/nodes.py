@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, shown
@@ -50,6 +51,12 @@ class Node:
     def get(self, key: str) -> Node | None:
         """The value under `key` of a mapping."""
         return next((entry.value for entry in self.entries() if entry.key.text == key), None)
+
+    def within(self) -> Iterator[Node]:
+        """The node itself, and every node below it."""
+        yield self
+        for node in (*self.items(), *(node for entry in self.entries() for node in (entry.key, entry.value))):
+            yield from node.within()
 
     def described(self) -> str:
         """The value as a message quotes it."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 
-from attncheck.scenario import operators, turning
+from attncheck.scenario import operators, session_rules, turning
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
@@ -22,18 +23,54 @@ def impossibilities(case: Complete, unusable: frozenset[str], memory_limit: int)
 
 @cache
 def rules(memory_limit: int) -> tuple[tuple[frozenset[str], Rule], ...]:
-    """Every rule, with the axes that it looks at: those that their values follow from, where left out, included."""
-    listed: tuple[tuple[tuple[str, ...], Rule], ...] = (*_RULES, (_MEMORY_NEEDS, partial(_memory, memory_limit)))
-    return tuple((behind(needs), rule) for needs, rule in listed)
+    """Every rule, with the axes that it looks at: those that their values follow from, where left out, included.
+
+    A rule on lengths holds for each step of a session.
+    """
+    of_a_call: tuple[tuple[tuple[str, ...], Rule], ...] = (*_RULES, (_MEMORY_NEEDS, partial(_memory, memory_limit)))
+    of_all: tuple[tuple[tuple[str, ...], Rule], ...] = (
+        (_SIZES, _batch),
+        *session_rules.RULES,
+        (_MEMORY_NEEDS, partial(_memory_together, memory_limit)),
+    )
+    return (
+        *((behind(needs), rule) for needs, rule in of_all),
+        *((behind(needs), _of_steps(rule) if _on_lengths(needs) else rule) for needs, rule in of_a_call),
+    )
+
+
+def _on_lengths(needs: tuple[str, ...]) -> bool:
+    """Whether a rule looks at what each step of a session has of its own."""
+    return "steps" in behind(needs) and "steps" not in needs
+
+
+def _of_steps(rule: Rule) -> Rule:
+    return partial(_in_each_step, rule)
+
+
+def _in_each_step(rule: Rule, case: Complete) -> Iterator[Impossible]:
+    """What the first step that breaks a rule says; one call by itself as it is."""
+    if not case.session:
+        yield from rule(case)
+        return
+    for number, call in enumerate(case.calls if case.lists_fit else (), 1):
+        found = list(rule(call))
+        for impossible in found:
+            axes = tuple("steps" if axis == "q_len" else axis for axis in impossible.axes)
+            yield replace(impossible, axes=axes, message=f"{impossible.message} (in step {number})")
+        if found:
+            return
 
 
 def _batch(case: Complete) -> Iterator[Impossible]:
-    for axis in LENGTHS:
+    axes = [axis for axis in LENGTHS if not (case.session and axis == "q_len")]
+    for axis in axes:
         value = case.values[axis]
         if isinstance(value, tuple) and len(value) != case.batch:
-            lists = {other: case.values[other] for other in LENGTHS}
+            lists = {other: case.values[other] for other in axes}
             right = (other for other, one in lists.items() if isinstance(one, tuple) and len(one) == case.batch)
-            against = f"batch is {case.batch}" if "batch" in case.written else f"`{next(right)}` lists {case.batch}"
+            longest = f"`{next(right, 'steps')}` lists {case.batch}"
+            against = f"batch is {case.batch}" if "batch" in case.written else longest
             yield Impossible(
                 Mistake.BATCH,
                 (axis,),
@@ -83,7 +120,6 @@ def _capacity(case: Complete) -> Iterator[Impossible]:
 
 _SIZES = ("batch", *LENGTHS)
 _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (_SIZES, _batch),
     (("heads", "kv_heads"), _heads),
     (("capacity", "window_cache", *_SIZES), _capacity),
     *turning.RULES,
@@ -107,13 +143,11 @@ _MEMORY_NEEDS = (
 )
 
 
-def _memory(limit: int, case: Complete) -> Iterator[Impossible]:
-    if not case.lists_fit:
-        return
+def _shape(case: Complete) -> Shape:
     capacity = case.values["capacity"]
     cache = case.values["rotary_cache"]
     rotates = case.values["rotary"] != "none" and isinstance(cache, int)
-    shape = Shape(
+    return Shape(
         dtype=str(case.values["dtype"]),
         batch=case.batch,
         rows=case.largest("q_len"),
@@ -126,7 +160,12 @@ def _memory(limit: int, case: Complete) -> Iterator[Impossible]:
         rotary_cache=case.integer("rotary_cache") if rotates else 0,
         rotary_dim=case.integer("rotary_dim") if rotates else 0,
     )
-    largest_first = sorted(parts(shape), key=lambda part: part.size, reverse=True)
+
+
+def _memory(limit: int, case: Complete) -> Iterator[Impossible]:
+    if not case.lists_fit:
+        return
+    largest_first = sorted(parts(_shape(case)), key=lambda part: part.size, reverse=True)
     total = sum(part.size for part in largest_first)
     if total > limit:
         message = (
@@ -134,6 +173,16 @@ def _memory(limit: int, case: Complete) -> Iterator[Impossible]:
         )
         blamed = _blamed(case, largest_first[0])
         yield Impossible(Mistake.MEMORY, blamed, message, "use smaller sizes, or raise the limit with --memory-limit")
+
+
+def _memory_together(limit: int, case: Complete) -> Iterator[Impossible]:
+    """The steps of a session are held all at once."""
+    if not case.session or not case.lists_fit:
+        return
+    total = sum(part.size for call in case.calls for part in parts(_shape(call)))
+    if total > limit:
+        message = f"these steps would take {readable(total)} together, more than the limit of {readable(limit)}"
+        yield Impossible(Mistake.MEMORY, ("steps",), message, "fewer steps, or raise the limit with --memory-limit")
 
 
 def _blamed(case: Complete, part: Part) -> tuple[str, ...]:

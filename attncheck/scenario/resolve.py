@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attncheck.scenario import steps
 from attncheck.scenario.axes import AXES, ROTARIES, spell
-from attncheck.scenario.complete import LENGTHS, Complete, Value
+from attncheck.scenario.complete import LENGTHS, Complete, Value, session_of
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Node
 
 
 def value_of(node: Node) -> Value:
     """A usable axis value."""
+    if isinstance(node.value, tuple) and any(item.entries() for item in node.value):
+        return tuple(steps.Written.of({it.key.text: it.value.plain() for it in item.entries()}) for item in node.value)
     if isinstance(node.value, tuple):
         return tuple(item.value for item in node.value)  # type: ignore[return-value]
     return node.value  # type: ignore[return-value]
@@ -22,7 +25,11 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     """Fill in every default. Lists whose length is not the batch's are left for `possible` to complain about."""
     values: dict[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
     values |= assigned
+    session = session_of(values)
+    if session:
+        values["q_len"] = session[0].q_len
     lists = [value for axis in LENGTHS if isinstance(value := values[axis], tuple)]
+    lists += [value for step in session for value in (step.q_len, step.accept) if isinstance(value, tuple)]
     batch = assigned.get("batch", max(map(len, lists), default=1))
     assert isinstance(batch, int)
     values["batch"] = batch
@@ -34,7 +41,7 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     case = Complete(values, frozenset(assigned), batch)
     values.setdefault("opset", case.lowest_opset)
     if "rotary_cache" not in values:
-        values["rotary_cache"] = case.positions_with_padding if case.lists_fit else 1
+        values["rotary_cache"] = max(call.positions_with_padding for call in case.calls) if case.lists_fit else 1
     return case
 
 
@@ -100,6 +107,7 @@ def scenario(
         v_values=_numbers(values["v_values"]),
         seed=values["seed"],
         kernel=values.get("kernel"),
+        steps=steps.unrolled(session_of(values), case.batch),
         tolerance=dict(tolerance or {}),
         tags=tags,
         about=about,

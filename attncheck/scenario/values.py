@@ -124,4 +124,17 @@ class Broadcast:
         return ("none", *self.shapes)
 
 
-Values = Integer | Number | NumberList | Positive | Choice | Boolean | PerBatch | Broadcast
+@dataclass(frozen=True)
+class Steps:
+    """The calls of a session: a list of mappings, each with the keys of a step."""
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, as messages and docs say it."""
+        return (
+            "a list of steps, each {q_len: N, repeat: N, accept: N, label: WORD} with at least `q_len`; on the command "
+            "line 5-1x6-4a2.speculative"
+        )
+
+
+Values = Integer | Number | NumberList | Positive | Choice | Boolean | PerBatch | Broadcast | Steps

@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 from attncheck.tensors.coordinates import Bits, element_bits, fold, normal, rows_bits, uniform
 
 
-def bias(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Uniform on [-2, 2), float64 [batch, heads, queries, keys]; `keys` int64 holds s of each key."""
-    return 2.0 * uniform(_bits("bias", seed, batch, heads, queries, keys))
+def bias(
+    seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64], first: int = 0
+) -> NDArray[np.float64]:
+    """Uniform on [-2, 2), float64 [batch, heads, queries, keys]; int64 `keys` are the keys' s, `first` is query 0's."""
+    return 2.0 * uniform(_bits("bias", seed, batch, heads, first + np.arange(queries), keys))
 
 
-def holes(seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """About a third of the keys, bool [batch, heads, queries, keys]."""
-    return np.asarray(_bits("holes", seed, batch, heads, queries, keys) % np.uint64(3) == 0)
+def holes(
+    seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64], first: int = 0
+) -> NDArray[np.bool_]:
+    """About a third of the keys, bool [batch, heads, queries, keys], by positions as `bias`."""
+    return np.asarray(_bits("holes", seed, batch, heads, first + np.arange(queries), keys) % np.uint64(3) == 0)
 
 
 def sink(seed: int, heads: int) -> NDArray[np.float64]:
@@ -40,6 +44,8 @@ def scattered(seed: int, batch: int, rows: int, limit: int) -> NDArray[np.int64]
     return np.asarray(bits % np.uint64(limit), np.int64)
 
 
-def _bits(tensor: str, seed: int, batch: int, heads: int, queries: int, keys: NDArray[np.int64]) -> Bits:
-    rows = rows_bits(seed, tensor, batch, heads, np.broadcast_to(np.arange(queries), (batch, queries)))
+def _bits(
+    tensor: str, seed: int, batch: int, heads: int, queries: NDArray[np.int64], keys: NDArray[np.int64]
+) -> Bits:
+    rows = rows_bits(seed, tensor, batch, heads, np.broadcast_to(queries, (batch, len(queries))))
     return fold(rows[..., None], keys.astype(np.int64).view(np.uint64))

@@ -4,12 +4,12 @@ The first frame from the engine holds the runtime's options; the first frame bac
 reply a request, in order, with the request's "id":
 
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
-    {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: output of the last run}}
+    {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: {"output": ..., "rows": ...}}}
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
-"bind" gives an input the array that the last run of any handle left as an output: a step eats the present of the one
-before as its past, and the array does not cross the pipe.
+"bind" gives an input the array that the last run of any handle left as an output, cut to its first "rows" slots (axis
+2): a step eats the present of the one before as its past, rewound or whole, and the array does not cross the pipe.
 
 A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
@@ -101,14 +101,22 @@ class Service:
 
     def _run(self, request: Dict[str, Any]) -> Dict[str, Any]:
         bound = request.get("bind", {})
-        missing = [output for output in bound.values() if output not in self.last]
-        if missing:
-            raise Failure("error", "no output %s of a last run to bind to" % ", ".join(missing))
-        inputs = dict(request["inputs"], **{name: self.last[output] for name, output in bound.items()})
+        inputs = dict(request["inputs"], **{name: self._kept(**given) for name, given in bound.items()})
         self.last = {}
         outputs, evidence = self.runtime.run(self.prepared[request["handle"]], inputs)
         self.last = outputs
         return {"outputs": outputs, "evidence": evidence}
+
+
+    def _kept(self, output: str, rows: int) -> Any:
+        """An output of the last run, cut to its first `rows` slots."""
+        if output not in self.last:
+            raise Failure("error", "no output %s of a last run to bind to" % output)
+        array = self.last[output]
+        if array.ndim != 4 or array.shape[2] < rows:
+            told = "output %s of the last run is %s, which has no %d slots on axis 2"
+            raise Failure("error", told % (output, list(array.shape), rows))
+        return array[:, :, :rows].copy() if array.shape[2] > rows else array
 
 
 def _answer(work: Callable[[], Any]) -> Dict[str, Any]:

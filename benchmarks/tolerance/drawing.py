@@ -25,6 +25,7 @@ from attncheck.scenario.values import (
     NumberList,
     PerBatch,
     Positive,
+    Steps,
     Values,
 )
 
@@ -94,7 +95,7 @@ def _possible(values: Mapping[str, Value], memory: int) -> bool:
 
 def drawn(axis: str) -> bool:
     """Whether an axis is drawn: not where a scenario writes the numbers themselves, since `data` draws those."""
-    return axis not in LEFT_OUT and not isinstance(AXES[axis].values, NumberList)
+    return axis not in LEFT_OUT and not isinstance(AXES[axis].values, NumberList | Steps)
 
 
 def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value | None:

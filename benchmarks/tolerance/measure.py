@@ -19,7 +19,7 @@ from attncheck.compare.judge import Compute, Incomparable
 from attncheck.compare.sharpness import trials
 from attncheck.engine import judge
 from attncheck.engine.expectations import Expectations
-from attncheck.engine.lane import Attempt, Lane
+from attncheck.engine.lane import Attempt, Call, Lane
 from attncheck.graph import read, write
 from attncheck.oracle import ask
 from attncheck.reports import device
@@ -50,7 +50,7 @@ class Bench:
         record = about(index, scenario)
         if problem.invalid:
             return record | {"invalid": problem.invalid}
-        attempts = [(lane, lane.submit(case, problem)) for lane in self._lanes]
+        attempts = [(lane, lane.submit(case.id, (Call(case, problem),))) for lane in self._lanes]
         answers = ask.answer(problem, case.inputs)
         asked = judge.Asked(case, problem, answers)
         try:
@@ -61,8 +61,8 @@ class Bench:
             record |= {"incomparable": str(incomparable), "wrong": {}}
         return record
 
-    def _result(self, asked: judge.Asked, lane: Lane, future: Future[Attempt]) -> Record:
-        backend, attempt = lane.backend, future.result()
+    def _result(self, asked: judge.Asked, lane: Lane, future: Future[tuple[Attempt, ...]]) -> Record:
+        backend, (attempt,) = lane.backend, future.result()
         compute = backend.arithmetic(asked.problem)
         result = self._expectations.held(judge.result(asked, backend, attempt, reference=False), lane.hello)
         told: Record = {"backend": backend.name, "verdict": result.verdict, "status": result.status, "compute": compute}

@@ -10,8 +10,8 @@ import pytest
 
 from attncheck.compare.judge import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
-from attncheck.graph import read, write
-from attncheck.oracle import ask
+from attncheck.engine import sessions
+from attncheck.graph.session import session
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.extras import EXTRAS
@@ -98,12 +98,13 @@ def shipped() -> tuple[tuple[Scenario, Sharpness], ...]:
 
 def sharp(it: Scenario) -> tuple[Sharpness, ...]:
     """With float32 arithmetic, and with the dtype's own, as backends may have either."""
-    case = write.build(it)
-    problem = read.any_problem(case.model, case.inputs)
-    answers = ask.answer(problem, case.inputs)
+    steps = sessions.steps(session(it))
     computes: tuple[Compute, ...] = ("f32",) if it.dtype == "float32" else ("f32", "native")
     override = it.tolerance.get("*")
-    return tuple(sharpness(problem, case.inputs, answers, compute, override) for compute in computes)
+    return tuple(
+        sessions.together([sharpness(one.problem, one.case.inputs, one.answers, compute, override) for one in steps])
+        for compute in computes
+    )
 
 
 def excused(it: Scenario) -> set[str]:

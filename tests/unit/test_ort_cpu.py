@@ -15,6 +15,7 @@ from attncheck.backends.ort_cpu import PROVIDER, OrtCpu
 from attncheck.compare import judge
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph import read, write
+from attncheck.graph.session import Bound
 from attncheck.oracle import ask
 from attncheck.scenario.model import Scenario
 from tests.drawing import attention_scenarios, featured_scenarios, rotary_scenarios, scenario, scenarios
@@ -121,7 +122,7 @@ def test_a_step_bound_to_the_present_of_the_last_one_continues_its_past(worker: 
     second = write.build(scenario(q_len=(1,), past_len=(7,)))
     worker.run(worker.prepare({"model": first.model}, 20.0), dict(first.inputs), 20.0)
     fed = {name: array for name, array in second.inputs.items() if not name.startswith("past_")}
-    bind = {"past_key": "present_key", "past_value": "present_value"}
+    bind = {"past_key": Bound("present_key", 7), "past_value": Bound("present_value", 7)}
     bound = worker.run(worker.prepare({"model": second.model}, 20.0), fed, 20.0, bind)["outputs"]
     key = np.concatenate([first.inputs["past_key"], _heads(first.inputs["key"]), _heads(second.inputs["key"])], axis=2)
     np.testing.assert_array_equal(bound["present_key"], key)
@@ -131,7 +132,22 @@ def test_a_binding_to_an_output_that_was_not_there_is_an_error(worker: Worker) -
     case = write.build(scenario(q_len=(1,), past_len=(7,)))
     handle = worker.prepare({"model": case.model}, 20.0)
     with pytest.raises(WorkerFailed, match="no output yesterday of a last run"):
-        worker.run(handle, dict(case.inputs), 20.0, {"past_key": "yesterday"})
+        worker.run(handle, dict(case.inputs), 20.0, {"past_key": Bound("yesterday", 7)})
+
+
+def test_a_binding_gives_as_many_slots_as_it_says_from_the_first_on(worker: Worker) -> None:
+    first = write.build(scenario(q_len=(3,), past_len=(4,)))
+    rewound = write.build(scenario(q_len=(1,), past_len=(5,)))
+    worker.run(worker.prepare({"model": first.model}, 20.0), dict(first.inputs), 20.0)
+    fed = {name: array for name, array in rewound.inputs.items() if not name.startswith("past_")}
+    handle = worker.prepare({"model": rewound.model}, 20.0)
+    bind = {"past_key": Bound("present_key", 5), "past_value": Bound("present_value", 5)}
+    bound = worker.run(handle, fed, 20.0, bind)["outputs"]
+    kept = _heads(first.inputs["key"])[:, :, :1]
+    key = np.concatenate([first.inputs["past_key"], kept, _heads(rewound.inputs["key"])], axis=2)
+    np.testing.assert_array_equal(bound["present_key"], key)
+    with pytest.raises(WorkerFailed, match="which has no 7 slots"):
+        worker.run(handle, fed, 20.0, {"past_key": Bound("present_key", 7)})
 
 
 def _heads(new: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -17,7 +17,18 @@ from attncheck.scenario.load import parse
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.possible import impossibilities, rules
 from attncheck.scenario.resolve import complete
-from attncheck.scenario.values import Boolean, Broadcast, Choice, Integer, Number, NumberList, PerBatch, Positive
+from attncheck.scenario.steps import Written
+from attncheck.scenario.values import (
+    Boolean,
+    Broadcast,
+    Choice,
+    Integer,
+    Number,
+    NumberList,
+    PerBatch,
+    Positive,
+    Steps,
+)
 
 SWEPT: dict[str, list[Any]] = {
     "op": ["gqa", "mha", "attention"],
@@ -124,6 +135,8 @@ def small(axis: str) -> st.SearchStrategy[Value]:
             return st.one_of(st.floats(-9, 9), lists, st.just(word))
         case Number(word) | Positive(word):
             return st.sampled_from((2.0, word))
+        case Steps():
+            return st.sampled_from(((Written(5), Written(1, 2)), (Written((1, 2, 3)), Written(2, accept=4))))
 
 
 @given(st.fixed_dictionaries({}, optional={axis: small(axis) for axis in AXES}))

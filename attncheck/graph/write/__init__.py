@@ -19,7 +19,8 @@ _WRITERS = {
 
 
 def build(scenario: Scenario) -> Case:
-    """Write `scenario` as an ONNX model with its input arrays. Pure: the same scenario gives the same bytes."""
+    """Write `scenario`, one call, as an ONNX model with its input arrays. Pure: the same scenario, the same bytes."""
+    assert not scenario.steps, "a session is written step by step: graph.session"
     parts: Parts = _WRITERS[scenario.op](scenario)
     model = symbolic(parts.model) if scenario.dims == "symbolic" else parts.model
     return Case(

@@ -16,7 +16,8 @@ def bias(scenario: Scenario, keys: int) -> Array | None:
     if scenario.bias is None:
         return None
     sizes = _sizes(scenario, scenario.bias, keys)
-    values = modifiers.bias(scenario.seed, *sizes[:3], _keys(scenario, sizes[3]))
+    first = max(scenario.first)
+    values = modifiers.bias(scenario.seed, *sizes[:3], first + _keys(scenario, sizes[3]), first)
     if scenario.mask is None:
         values = np.where(_hidden(scenario, scenario.bias, sizes), -np.inf, values)
     return dtypes.narrow(values.reshape(_shape(scenario.bias, sizes)), scenario.dtype)
@@ -67,7 +68,8 @@ def _hidden(scenario: Scenario, shape: str, sizes: tuple[int, int, int, int]) ->
         case "keys":
             keys = _keys(scenario, sizes[3])
             spared = keys == np.arange(rows)[:, None] if "S" in shape else keys == keys[0]
-            hidden = modifiers.holes(scenario.seed, *sizes[:3], keys) & ~spared
+            first = max(scenario.first)
+            hidden = modifiers.holes(scenario.seed, *sizes[:3], first + keys, first) & ~spared
         case "first-row":
             hidden[:, :, 0] = True
         case "middle-row":

@@ -15,6 +15,9 @@ from attncheck.tensors import data, dtypes
 
 Array = NDArray[np.generic]
 
+SEED_BITS = 32
+"""A scenario's seed has these: the ones above tell the tokens that a step drops from those of the session."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -42,8 +45,7 @@ def asked(outputs: Sequence[Output | None]) -> tuple[Output, ...]:
 def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> NDArray[np.float64]:
     """New rows of q, k or v, [batch, heads * repeat, rows, dim]; each generated head stands `repeat` times."""
     count = new_count(scenario) if tensor in ("k", "v") else max(scenario.q_len)
-    positions = np.broadcast_to(np.arange(count), (scenario.batch, count))
-    return _heads(scenario, tensor, heads, repeat, positions)
+    return _heads(scenario, tensor, heads, repeat, np.array(scenario.first)[:, None] + np.arange(count))
 
 
 def new_count(scenario: Scenario) -> int:
@@ -64,8 +66,9 @@ def positions(scenario: Scenario) -> NDArray[np.int64]:
 def past_rows(
     scenario: Scenario, tensor: str, heads: int, first: NDArray[np.int64], rows: int, repeat: int = 1
 ) -> NDArray[np.float64]:
-    """Rows of a past buffer, [batch, heads * repeat, rows, dim]; row 0 of entry b stands at position first[b]."""
-    return _heads(scenario, tensor, heads, repeat, first[:, None] + np.arange(rows))
+    """Rows of a past buffer, [batch, heads * repeat, rows, dim]; row 0 of entry b is first[b] from its new tokens."""
+    start = np.array(scenario.first) + first
+    return _heads(scenario, tensor, heads, repeat, start[:, None] + np.arange(rows))
 
 
 def _heads(
@@ -75,11 +78,30 @@ def _heads(
     places = positions.astype(np.int64)
     numbers = scenario.given(tensor)
     if numbers is None:
-        rows = data.generate(scenario.data, scenario.seed, tensor, scenario.batch, heads, places, dim)
+        rows = _generated(scenario, tensor, heads, places, dim)
     else:
-        oldest = 0 if tensor == "q" else -max(scenario.past_len)
-        rows = data.listed(numbers, oldest, heads, places, dim)
+        past = (before - first for before, first in zip(scenario.past_len, scenario.first, strict=True))
+        rows = data.listed(numbers, 0 if tensor == "q" else -max(past), heads, places, dim)
     return np.repeat(rows, repeat, axis=1)
+
+
+def _generated(
+    scenario: Scenario, tensor: str, heads: int, positions: NDArray[np.int64], dim: int
+) -> NDArray[np.float64]:
+    """Rows of the scenario's data. A token that its step drops is another than the one that takes its place.
+
+    Were they the same, a cache that is not rewound would look right.
+    """
+
+    def seeded(seed: int) -> NDArray[np.float64]:
+        return data.generate(scenario.data, seed, tensor, scenario.batch, heads, positions, dim)
+
+    within = scenario.within
+    if within is None:
+        return seeded(scenario.seed)
+    dropped = positions >= (np.array(within.first) + within.accept)[:, None]
+    other = seeded(scenario.seed + (within.number << SEED_BITS)) if dropped.any() else 0.0
+    return np.where(dropped[:, None, :, None], other, seeded(scenario.seed))
 
 
 def packed(rows: NDArray[np.float64], dtype: str) -> Array:

@@ -1,0 +1,164 @@
+"""Sessions in the engine: their steps with the oracle's answers, and what a backend gave for them as one Result.
+
+A step has the oracle's presents of the step before as its past, rounded to the dtype, so that it is a whole case of its
+own; a backend eats its own presents instead (`Call.bind`). The oracle answers with what it said of them unrounded, and
+with the bounds of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from attncheck.backends.base import Backend
+from attncheck.compare.sharpness import Sharpness
+from attncheck.engine import judge
+from attncheck.engine.attribution import Judged, attributed
+from attncheck.engine.events import AtStep, Attribution, Result
+from attncheck.engine.judge import Asked
+from attncheck.engine.lane import Attempt, Call
+from attncheck.engine.published import disputed
+from attncheck.graph import read
+from attncheck.graph.case import Case, digest
+from attncheck.graph.session import Bound, Session, bindings
+from attncheck.oracle import ask, attention
+from attncheck.oracle.answer import Answer
+from attncheck.problem import AnyProblem, Problem
+from attncheck.scenario.model import Scenario
+from attncheck.tensors.dtypes import narrow
+from attncheck.vocabulary import Flag, Status, Verdict
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one backend gave for a session."""
+
+    backend: Backend
+    attempts: tuple[Attempt, ...]
+    reference: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the case with its Problem, the oracle's answers, and what of the step before its inputs are given."""
+
+    case: Case
+    problem: AnyProblem
+    answers: tuple[Answer, ...]
+    bind: Mapping[str, Bound]
+
+    @property
+    def asked(self) -> Asked:
+        """What the judge is told."""
+        return Asked(self.case, self.problem, self.answers)
+
+    @property
+    def call(self) -> Call:
+        """What a lane is told."""
+        return Call(self.case, self.problem, self.bind)
+
+
+def steps(session: Session) -> tuple[Step, ...]:
+    """Every step with the oracle's answers, up to one that must be refused. Raises Unreadable."""
+    found: list[Step] = []
+    for case in session.cases:
+        found.append(_step_after(found[-1] if found else None, case))
+        if found[-1].problem.invalid:
+            break
+    return tuple(found)
+
+
+def _step_after(before: Step | None, case: Case) -> Step:
+    problem = read.any_problem(case.model, case.inputs)
+    if before is None or problem.invalid:
+        return Step(case, problem, () if problem.invalid else ask.answer(problem, case.inputs), {})
+    assert isinstance(problem, Problem), "only attention has sessions"
+    assert isinstance(before.problem, Problem), "only attention has sessions"
+    bind = bindings(before.problem, problem)
+    presents = {answer.output: answer for answer in before.answers}
+    carried = {name: presents[bound.output] for name, bound in bind.items()}
+    pasts = {name: narrow(carried[name].values[:, :, : bound.rows], problem.dtype) for name, bound in bind.items()}
+    inputs = {**case.inputs, **pasts}
+    whole = replace(case, inputs=inputs, digest=digest(case.model, inputs))
+    return Step(whole, problem, attention.answer(problem, inputs, carried), bind)
+
+
+def results(session: Session, asked: Sequence[Asked], given: Sequence[Given], sharpness: bool) -> tuple[Result, ...]:
+    """One Result a backend, in their order: of the first step that is wrong there, or of all."""
+    told: dict[str, list[Result]] = {it.backend.name: [] for it in given}
+    for at, one in enumerate(asked):
+        going = [it for it in given if all(_goes_on(result) for result in told[it.backend.name])]
+        lost = [it for it in given if it.reference and it not in going]
+        for result in _judged(one, at, going, sharpness):
+            told[result.backend].append(_alone(result, lost))
+    return tuple(_whole(session, told[it.backend.name]) for it in given)
+
+
+def _judged(asked: Asked, at: int, given: Sequence[Given], sharpness: bool) -> tuple[Result, ...]:
+    judged = []
+    for it in given:
+        # A backend that does not cover the session has one attempt, which says so of every step.
+        attempt = it.attempts[min(at, len(it.attempts) - 1)]
+        judged.append(Judged(it.backend, attempt, judge.result(asked, it.backend, attempt, it.reference, sharpness)))
+    return disputed(asked, attributed(asked, judged))
+
+
+def _goes_on(result: Result) -> bool:
+    return result.verdict is Verdict.PASS or result.status is Status.SKIPPED
+
+
+def _alone(result: Result, lost: Sequence[Given]) -> Result:
+    """With a word on the reference where that went wrong in an earlier step, so that it tells nothing here."""
+    if not lost or result.verdict not in judge.NUMBERS:
+        return result
+    said = f"judged by the oracle alone: {lost[0].backend.name} goes wrong in an earlier step"
+    return replace(result, attribution=Attribution(said))
+
+
+def _whole(session: Session, found: Sequence[Result]) -> Result:
+    """The results of a backend's steps as one: the first that did not pass, or the one with the worst margin."""
+    if len(session.cases) == 1 and not _is_session(session):
+        return found[0]
+    last = replace(found[-1], case=session.id)
+    if last.status is Status.SKIPPED:
+        return last
+    seconds = max(it.seconds for it in found)
+    flags = tuple(dict.fromkeys(flag for it in found for flag in it.flags if flag is not Flag.VACUOUS))
+    if not _goes_on(last):
+        return replace(last, flags=flags, seconds=seconds, step=_at(session, len(found) - 1))
+    # A session proves something where one of its steps does.
+    vacuous = (Flag.VACUOUS,) if all(Flag.VACUOUS in it.flags for it in found) else ()
+    margins = [it.worst.margin if it.worst is not None else 0.0 for it in found]
+    at = margins.index(max(margins))
+    sharp = [it.sharpness for it in found if it.sharpness is not None]
+    return replace(
+        found[at],
+        case=session.id,
+        flags=(*flags, *vacuous),
+        sharpness=together(sharp) if sharp else None,
+        seconds=seconds,
+        step=_at(session, at),
+    )
+
+
+def _is_session(session: Session) -> bool:
+    return isinstance(session.origin, Scenario) and bool(session.origin.steps)
+
+
+def _at(session: Session, at: int) -> AtStep:
+    assert isinstance(session.origin, Scenario)
+    return AtStep(at + 1, len(session.cases), session.origin.steps[at].label)
+
+
+def together(found: Sequence[Sharpness]) -> Sharpness:
+    """What at least one step would have noticed, of the wrong kernels that are relevant to any."""
+    relevant = tuple(dict.fromkeys(name for it in found for name in it.relevant))
+    rejected = tuple(name for name in relevant if any(name in it.rejected for it in found))
+    finite = {name for it in found for name in it.rejected if name not in it.by_poison}
+    survivors = tuple(name for name in relevant if name not in rejected)
+    return Sharpness(relevant, rejected, survivors, tuple(name for name in rejected if name not in finite))
+
+
+def alone(session: Session, number: int) -> Case:
+    """Step `number`, from 1 on, as a case of its own, with the oracle's presents as its past."""
+    return steps(session)[number - 1].case

@@ -1,0 +1,93 @@
+"""Which steps can follow each other, and what can stand beside them. Each step must also be possible by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attncheck.scenario.complete import Complete, Impossible
+from attncheck.scenario.diagnostics import Mistake
+from attncheck.scenario.steps import LIMIT, Written, over, spelled, unrolled
+
+Rule = Callable[[Complete], Iterator[Impossible]]
+
+
+def _number(case: Complete) -> Iterator[Impossible]:
+    number = sum(step.repeat for step in case.session)
+    if number > LIMIT:
+        message = f"these are {number} steps, more than {LIMIT}"
+        yield Impossible(Mistake.STEPS, ("steps",), message, "repeat less, or make several scenarios")
+
+
+def _beside(case: Complete) -> Iterator[Impossible]:
+    if not case.session:
+        return
+    if "q_len" in case.written:
+        message = "`q_len` is said by each step, so there is none beside `steps`"
+        yield Impossible(Mistake.STEPS, ("q_len", "steps"), message, "remove it, or say `q_len` inside a step")
+    if case.cross:
+        message = "a step has past_len + q_len keys, so there is no `kv_len` beside `steps`"
+        yield Impossible(Mistake.STEPS, ("kv_len", "steps"), message, "remove one of the two")
+    for axis, refused in (("rotary_cache", ("absent",)), ("positions", ("negative", "beyond"))):
+        if case.values["rotary"] != "none" and case.values[axis] in refused:
+            message = f"a graph with `{axis}: {case.values[axis]}` must be refused, so no step can follow it"
+            yield Impossible(Mistake.STEPS, (axis, "steps"), message, "remove one of the two")
+
+
+def _handed_on(case: Complete) -> Iterator[Impossible]:
+    """The present of a step is the past of the next, but where the caller keeps the cache."""
+    callers = case.values["op"] == "attention" and case.has("capacity")
+    if case.session and case.values["present"] == "absent" and not callers:
+        message = "with `present: absent` a step leaves nothing that the next one could have as its past"
+        yield Impossible(Mistake.STEPS, ("present", "steps"), message, "use `present: asked`")
+
+
+def _rewound(case: Complete) -> Iterator[Impossible]:
+    """A cache of the window's keys cannot go back: what it has evicted for a dropped token is gone."""
+    if case.values["window_cache"] is not True or not case.lists_fit:
+        return
+    if any(step.accept != step.q_len for step in unrolled(case.session, case.batch)):
+        message = "a `window_cache` cannot be rewound: the keys that it evicted for dropped tokens do not come back"
+        yield Impossible(Mistake.STEPS, ("steps", "window_cache"), message, "leave out `accept`, or `window_cache`")
+
+
+def _lengths(case: Complete) -> Iterator[Impossible]:
+    for step in case.session:
+        yield from _of_step(case, step)
+
+
+def _of_step(case: Complete, step: Written) -> Iterator[Impossible]:
+    called = f"the step `{step.label or spelled([step])}`"
+    for name, lengths in (("q_len", step.q_len), ("accept", step.accept)):
+        if isinstance(lengths, tuple) and len(lengths) != case.batch:
+            message = f"{called} has {len(lengths)} numbers in `{name}`, but the batch is {case.batch}"
+            yield Impossible(Mistake.BATCH, ("steps",), message, "one for each entry, or a single number for all")
+            return
+    if step.accept is None:
+        return
+    for new, kept in zip(over(step.q_len, case.batch), over(step.accept, case.batch), strict=True):
+        if kept > new:
+            message = f"{called} keeps {kept} tokens of {new}"
+            yield Impossible(Mistake.STEPS, ("steps",), message, f"accept: {new} at most, or leave it out to keep all")
+            return
+
+
+def _order(case: Complete) -> Iterator[Impossible]:
+    """What no later step can have as its past."""
+    if not case.session or not case.lists_fit or case.values["op"] != "mha":
+        return
+    *before, _ = unrolled(case.session, case.batch)
+    if any(len(set(step.q_len)) > 1 or len(set(step.accept)) > 1 for step in before):
+        message = "MultiHeadAttention keeps no lengths: what a ragged step leaves cannot be the past of the next"
+        hint = "use one `q_len` and one `accept` for the whole batch, or `op: gqa`"
+        yield Impossible(Mistake.RAGGED, ("steps", "op"), message, hint)
+
+
+RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+    (("steps",), _number),
+    (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
+    (("steps", "op", "present", "capacity"), _handed_on),
+    (("steps", "batch"), _lengths),
+    (("steps", "batch", "window_cache"), _rewound),
+    (("steps", "op", "batch"), _order),
+)
+"""The axes that a rule needs to be usable, and the rule."""

@@ -1,0 +1,126 @@
+"""Sessions: how steps are spelled, what the cache holds before each, and each step as a scenario of its own.
+
+A step is spelled `Q`, and behind that `xN` for its repeats, `aN` for the tokens that are kept, `.LABEL`; steps are
+joined by `-`, and lists over the batch by `+`: `5-1x6-4a2.speculative`, `3+1x2`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attncheck.scenario.model import Scenario, Step, Within
+
+LIMIT = 256
+"""Steps that a session may have."""
+
+LABEL = r"[A-Za-z][A-Za-z0-9_]*"
+_SPELLED = re.compile(rf"(?P<q_len>\d+(\+\d+)*)(x(?P<repeat>\d+))?(a(?P<accept>\d+(\+\d+)*))?(\.(?P<label>{LABEL}))?")
+
+Lengths = int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A step as somebody wrote it: `q_len` and `accept` for all entries, or one each; no `accept`: all are kept."""
+
+    q_len: Lengths
+    repeat: int = 1
+    accept: Lengths | None = None
+    label: str = ""
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Written:
+        """From a mapping that has been checked."""
+        accept = _held(plain["accept"]) if "accept" in plain else None
+        return cls(_held(plain["q_len"]), plain.get("repeat", 1), accept, plain.get("label", ""))
+
+
+def _held(lengths: int | list[int]) -> Lengths:
+    return tuple(lengths) if isinstance(lengths, list) else lengths
+
+
+def spelled(steps: Iterable[object]) -> str:
+    """The one spelling of steps, given as `Written` or as plain mappings, which may hold anything."""
+    return "-".join(_spelled(vars(step) if isinstance(step, Written) else step) for step in steps)
+
+
+def _spelled(step: object) -> str:
+    if not isinstance(step, Mapping):
+        return str(step)
+    repeat, accept, label = step.get("repeat", 1), step.get("accept"), step.get("label")
+    return (
+        _lengths(step.get("q_len"))
+        + (f"x{repeat}" if repeat != 1 else "")
+        + (f"a{_lengths(accept)}" if accept is not None else "")
+        + (f".{label}" if label else "")
+    )
+
+
+def _lengths(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def parsed(text: str) -> list[dict[str, Any]] | None:
+    """Steps as `spelled` writes them, as plain mappings; None for anything else."""
+    found = [_SPELLED.fullmatch(part) for part in text.split("-")]
+    return [_plain(one) for one in found if one is not None] if all(found) else None
+
+
+def _plain(found: re.Match[str]) -> dict[str, Any]:
+    given = {key: value for key, value in found.groupdict().items() if value is not None}
+    return {key: value if key == "label" else _numbers(value) for key, value in given.items()}
+
+
+def _numbers(text: str) -> int | list[int]:
+    return [int(part) for part in text.split("+")] if "+" in text else int(text)
+
+
+def unrolled(steps: Sequence[Written], batch: int) -> tuple[Step, ...]:
+    """Every call of a session, repeats one by one. Lists over the batch must be as long as it is."""
+    calls: list[Step] = []
+    for step in steps:
+        q_len = over(step.q_len, batch)
+        accept = q_len if step.accept is None else over(step.accept, batch)
+        calls += [Step(q_len, accept, step.label)] * step.repeat
+    return tuple(calls)
+
+
+def over(lengths: Lengths, batch: int) -> tuple[int, ...]:
+    """A value for each batch entry."""
+    return lengths if isinstance(lengths, tuple) else (lengths,) * batch
+
+
+def pasts(steps: Iterable[Step], past_len: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """past_len of each step, the first having the one that is given."""
+    for step in steps:
+        yield past_len
+        past_len = tuple(past + kept for past, kept in zip(past_len, step.accept, strict=True))
+
+
+def calls(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Each step of a session as a scenario of one call; a scenario without steps alone.
+
+    `past: empty` is said of the first step: later ones have what it left.
+    """
+    if not scenario.steps:
+        return (scenario,)
+    found = []
+    before = pasts(scenario.steps, scenario.past_len)
+    for number, (step, past) in enumerate(zip(scenario.steps, before, strict=True), 1):
+        first = tuple(now - then for now, then in zip(past, scenario.past_len, strict=True))
+        found.append(
+            replace(
+                scenario,
+                id=f"{scenario.id}#{number}",
+                q_len=step.q_len,
+                past_len=past,
+                past=scenario.past if number == 1 else "auto",
+                steps=(),
+                within=Within(number, first, step.accept),
+                written=tuple(pair for pair in scenario.written if pair[0] != "steps"),
+            )
+        )
+    return tuple(found)
