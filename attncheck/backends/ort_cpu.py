@@ -60,6 +60,11 @@ REFUSALS: tuple[Declared, ...] = (
     ),
     *GQA_REFUSALS,
     Refusal(
+        lambda _, asked, __: asked.evicts is not None and asked.present_key is None,
+        "GroupQueryAttention takes sliding_window_cache only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
         lambda _, asked, __: asked.norm is not None,
         "GroupQueryAttention on the CPU does not normalise queries and keys",
     ),

@@ -29,15 +29,16 @@ def pairs(settings: Settings, patterns: Sequence[Node], memory_limit: int) -> Pa
 
     Combinations hold a node for each axis, in the order of `settings`. Every node must hold a usable value.
     """
-    axes = tuple(settings)
+    swept = [axis for axis, nodes in settings.items() if len(nodes) > 1]
     ruled = [_ruled(rule, needs, settings) for needs, rule in rules(memory_limit)]
     excluded = [_excluded(pattern, settings) for pattern in patterns]
-    found = covering([len(nodes) for nodes in settings.values()], [*ruled, *excluded])
-    combinations = tuple(
-        tuple(settings[axis][value] for axis, value in zip(axes, row, strict=True)) for row in found.rows
-    )
-    unusable = tuple((axes[factor], settings[axes[factor]][value]) for factor, value in found.unusable)
-    return Pairs(combinations, unusable)
+    found = covering([len(settings[axis]) for axis in swept], [*ruled, *excluded])
+    combinations = []
+    for row in found.rows:
+        chosen = dict(zip(swept, row, strict=True))
+        combinations.append(tuple(nodes[chosen.get(axis, 0)] for axis, nodes in settings.items()))
+    unusable = tuple((swept[factor], settings[swept[factor]][value]) for factor, value in found.unusable)
+    return Pairs(tuple(combinations), unusable)
 
 
 def matches(pattern: Node, assigned: Mapping[str, Node]) -> bool:
@@ -74,16 +75,19 @@ def _ruled(rule: Rule, needs: frozenset[str], settings: Settings) -> Constraint:
 def _excluded(pattern: Node, settings: Settings) -> Constraint:
     """That a pattern does not match."""
     named = frozenset(entry.key.text for entry in pattern.entries())
+    anywhere = {axis: nodes[0] for axis, nodes in settings.items()}
 
     def allows(assigned: Mapping[str, int]) -> bool:
-        return not matches(pattern, {axis: settings[axis][value] for axis, value in assigned.items()})
+        chosen = {axis: settings[axis][value] for axis, value in assigned.items()}
+        return not matches(pattern, {**anywhere, **chosen})
 
     return _constraint(named, settings, allows)
 
 
 def _constraint(axes: frozenset[str], settings: Settings, allows: Callable[[Mapping[str, int]], bool]) -> Constraint:
-    """What `allows` says of a value for each of `axes` that is set."""
-    scope = tuple((factor, axis) for factor, axis in enumerate(settings) if axis in axes)
+    """What `allows` says of a value for each of `axes` that is swept."""
+    swept = (axis for axis, nodes in settings.items() if len(nodes) > 1)
+    scope = tuple((factor, axis) for factor, axis in enumerate(swept) if axis in axes)
 
     def of_values(values: tuple[int, ...]) -> bool:
         return allows({axis: value for (_, axis), value in zip(scope, values, strict=True)})

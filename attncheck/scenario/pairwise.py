@@ -11,15 +11,21 @@ The order of trying comes from a fixed integer hash: the same factors give the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 CANDIDATES = 12
 """Rows to choose each row from."""
 STARTS = 16
 """Arrays to choose from."""
-EFFORT = 1500
+EFFORT = 1200
 """Values that are looked at, or so, until a row is chosen: where there are many, there are fewer candidates."""
+ASKED = 64
+"""Combinations up to which a constraint is asked beforehand whether it refuses any."""
+LEARNED = 2
+"""Factors whose values are remembered as a dead end, at most."""
 FREE = -1
 
 
@@ -45,12 +51,19 @@ def covering(sizes: Sequence[int], constraints: Sequence[Constraint]) -> Coverin
     sizes  how many values each factor has
     """
     values = sum(sizes)
-    asked: list[dict[tuple[int, ...], bool]] = [{} for _ in constraints]
-    starts = range(max(1, min(STARTS, 2 * EFFORT // max(1, values * values))))
-    rows = min((set(_Array(sizes, constraints, asked, start).rows()) for start in starts), key=len)
+    kept = [one for one in constraints if not _refuses_nothing(one, sizes)]
+    asked: list[dict[tuple[int, ...], bool]] = [{} for _ in kept]
+    starts = range(max(1, min(STARTS, 3 * EFFORT // max(1, values * values))))
+    rows = min((set(_Array(sizes, kept, asked, start).rows()) for start in starts), key=len)
     used = {(factor, value) for row in rows for factor, value in enumerate(row)}
     every = ((factor, value) for factor, size in enumerate(sizes) for value in range(size))
     return Covering(tuple(sorted(rows)), tuple(one for one in every if one not in used))
+
+
+def _refuses_nothing(constraint: Constraint, sizes: Sequence[int]) -> bool:
+    """Whether a constraint with few combinations to ask for lets all of them stand."""
+    scope = [range(sizes[factor]) for factor in constraint.scope]
+    return prod(map(len, scope)) <= ASKED and all(map(constraint.allows, product(*scope)))
 
 
 class _Array:
@@ -71,8 +84,9 @@ class _Array:
         self.factors = range(len(sizes))
         self.first = [sum(sizes[:factor]) for factor in self.factors]
         self.factor_of = [factor for factor in self.factors for _ in range(sizes[factor])]
-        self.constraints = constraints
-        self.asked = asked
+        self.constraints = list(constraints)
+        self.learned: dict[tuple[int, ...], int] = {}
+        self.asked = list(asked)
         self.number = start << 16
         everything = (1 << len(self.factor_of)) - 1
         own = [((1 << size) - 1) << first for size, first in zip(sizes, self.first, strict=True)]
@@ -102,6 +116,18 @@ class _Array:
         if values not in known:
             known[values] = constraint.allows(values)
         return known[values]
+
+    def learn(self, factors: Collection[int], row: Sequence[int]) -> None:
+        """The values that `factors` have in `row` leave no way: a constraint of the next searches, if a small one."""
+        if len(factors) > LEARNED:
+            return
+        scope = tuple(sorted(factors))
+        index = self.learned.get(scope)
+        if index is None:
+            index = self.learned[scope] = len(self.constraints)
+            self.constraints.append(Constraint(scope, lambda _: True))
+            self.asked.append({})
+        self.asked[index][tuple(row[factor] - self.first[factor] for factor in scope)] = False
 
     def _seed(self, number: int) -> dict[int, int]:
         """Factors and values to begin a row with: one that has to meet most others, and one of those."""
@@ -163,8 +189,11 @@ class _Search:
             if deeper is None or factor not in deeper:
                 return deeper
             blamed |= deeper
-        # A value of the seed is to blame itself: it has no other to try.
-        return frozenset(blamed if factor in self.seed else blamed - {factor})
+        if factor in self.seed:  # it has no other value to try, and is to blame itself
+            return frozenset(blamed)
+        blamed.discard(factor)
+        self.array.learn(blamed, self.row)
+        return frozenset(blamed)
 
     def _values(self, factor: int, held: int) -> Sequence[int]:
         """The values to try, those first that meet most of `held` anew."""

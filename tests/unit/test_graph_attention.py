@@ -192,3 +192,16 @@ def test_a_softmax_precision_that_is_no_float_is_named() -> None:
 def test_types_that_attncheck_lacks_are_named() -> None:
     with pytest.raises(read.Unreadable, match="in double is not read by attncheck: float32, float16, bfloat16 are"):
         read.problem(*bare(24, (2, 4), None, TensorProto.DOUBLE))
+
+
+def test_a_last_axis_of_one_is_broadcast_by_opset_23_and_padded_from_24_on() -> None:
+    """23: "broadcastable"; 24: "the last dimension can also be shorter", and is then padded with -inf."""
+    assert [read.problem(*bare(opset, (2, 1), None)).masks[0].slots for opset in (23, 24, 25)] == [4, 1, 1]
+
+
+def test_a_number_added_to_a_whole_row_changes_nothing() -> None:
+    values = []
+    for bias in ("Sx1", None):
+        case = write.build(scenario(op="attention", q_len=(5,), past_len=(3,), opset=23, bias=bias))
+        values.append(attention.answer(read.problem(case.model, case.inputs), case.inputs)[0].values)
+    np.testing.assert_allclose(values[0], values[1], atol=1e-12)

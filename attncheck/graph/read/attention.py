@@ -86,7 +86,7 @@ def read(node: Node) -> Problem:
         output=Tensor(node.output(0) or "Y", it.layout),
         present_key=None if present_key is None else Tensor(present_key, "bnsh"),
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
-        masks=_masks(node),
+        masks=_masks(node, it),
         scores=_scores(node, it.past + it.new),
         softmax=_softmax(node),
         invalid=_invalid(node, external, it),
@@ -131,11 +131,13 @@ def _visible(node: Node, it: _Shape) -> NDArray[np.int32]:
     return intervals.narrowed(intervals.between(visible, np.zeros_like(it.kv_len), it.kv_len))
 
 
-def _masks(node: Node) -> tuple[Mask, ...]:
+def _masks(node: Node, it: _Shape) -> tuple[Mask, ...]:
     name, mask = node.name(3), node.array(3)
     if name is None or mask is None:
         return ()
-    return (Mask(name, "boolean" if mask.dtype == np.bool_ else "additive", mask.shape, mask.shape[-1]),)
+    # From 24 on a last axis that is too short is padded, also one of 1, which 23 broadcasts as any other axis.
+    slots = it.past + it.new if node.opset < 24 and mask.shape[-1] == 1 else mask.shape[-1]
+    return (Mask(name, "boolean" if mask.dtype == np.bool_ else "additive", mask.shape, slots),)
 
 
 def _scores(node: Node, slots: int) -> Scores | None:
