@@ -6,7 +6,7 @@
 with u_compute the unit roundoff of the backend's arithmetic and u_storage that of the output's dtype. Where the
 operator only copies, both bounds are 0 and the result must be exact. The last term allows for a GPU that flushes
 subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where the result may be subnormal.
-`docs/decisions/tolerance.md` tells how the constants were measured.
+`docs/tolerance.md` tells how the constants were measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Compute = Literal["f32", "native"]
 Float = NDArray[np.float64]
 
 CONSTANT: dict[Compute, float] = {"f32": 10.0, "native": 6.0}
-"""How far an implementation may exceed the first-order bound: measured, with headroom (docs/decisions/tolerance.md)."""
+"""How far an implementation may exceed the first-order bound: measured, with headroom (docs/tolerance.md)."""
 
 STORAGE = 2.0
 """WGSL lets a conversion to a narrower type round to either neighbour, not only to the nearest: up to 2u."""

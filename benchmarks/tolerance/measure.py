@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 
 from attncheck.backends.base import Backend
 from attncheck.compare.judge import Compute, Incomparable
@@ -71,7 +72,7 @@ class Bench:
         if result.diagnosis:
             told["diagnosis"] = result.diagnosis
         if result.expected is not None:
-            told["expected"] = result.expected.place
+            told["expected"] = Path(result.expected.place).name
         if result.worst is not None:
             told |= {"margin": result.worst.margin, "role": result.worst.role, "against": result.worst.against}
         if result.differences:

@@ -12,7 +12,7 @@ from attncheck.vocabulary import Verdict
 from benchmarks.tolerance.records import OtherMeasurement, Record, same
 
 WORST = 10
-"""Cases listed by margin."""
+"""Cases listed by margin, and by factor."""
 
 
 def report(folders: Sequence[tuple[Record, list[Record]]]) -> str:
@@ -28,7 +28,7 @@ def report(folders: Sequence[tuple[Record, list[Record]]]) -> str:
         raise OtherMeasurement(f"these are different draws: seeds {seeds}")
     setups = [setup for setup, _ in folders]
     records = _merged(record for _, found in folders for record in found)
-    parts = (_what(setups, records), _margins(records), _worst(records), _failed(records), *_wrong_kernels(records))
+    parts = (_what(setups, records), _margins(records), *(_worst(records, by) for by in ("margin", "factor")), _failed(records), *_wrong_kernels(records))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -104,14 +104,19 @@ def _margins(records: Sequence[Record]) -> str:
     return table(heading, [(f"`{name}`", dtype, *it.cells()) for (name, dtype), it in sorted(columns.items())])
 
 
-def _worst(records: Sequence[Record]) -> str:
-    passing = [(record, result) for record, result in _rows(records) if result["verdict"] == Verdict.PASS]
-    passing.sort(key=lambda pair: -pair[1].get("margin", 0.0))
-    rows = [
-        (f"{it['margin']:.2g}", f"{max(it['factor'].values()):.2g}", f"`{it['backend']}`", f"`{record['case']}`")
-        for record, it in passing[:WORST]
+def _worst(records: Sequence[Record], by: str) -> str:
+    """The passing results with the largest margin, or the largest factor: storage, which fills a margin, has none."""
+    found = [
+        ({"margin": it["margin"], "factor": max(it["factor"].values())}, it, record)
+        for record, it in _rows(records)
+        if it["verdict"] == Verdict.PASS and "margin" in it
     ]
-    return table(("margin", "factor", "backend", "case"), rows)
+    found.sort(key=lambda one: -one[0][by])
+    rows = [
+        (f"{sizes['margin']:.2g}", f"{sizes['factor']:.2g}", f"`{it['backend']}`", f"`{record['case']}`")
+        for sizes, it, record in found[:WORST]
+    ]
+    return table(("margin", "factor", "backend", f"case, by largest {by}"), rows)
 
 
 def _failed(records: Sequence[Record]) -> str:
