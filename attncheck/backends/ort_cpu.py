@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import onnx
 
 from attncheck.backends.base import Compute
-from attncheck.backends.ort import GQA, GQA_REFUSALS, Ort
+from attncheck.backends.ort import GQA, GQA_REFUSALS, SPARSE, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
@@ -67,6 +67,10 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda _, asked, __: asked.norm is not None,
         "GroupQueryAttention on the CPU does not normalise queries and keys",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == SPARSE and asked.head_dim % 8 != 0,
+        "SparseAttention takes only a head_dim that is a multiple of 8",
     ),
     Refusal(
         lambda case, asked, _: asked.op == GQA and "query_seqlens" in case.inputs and asked.present_key is None,

@@ -28,7 +28,13 @@ def report(folders: Sequence[tuple[Record, list[Record]]]) -> str:
         raise OtherMeasurement(f"these are different draws: seeds {seeds}")
     setups = [setup for setup, _ in folders]
     records = _merged(record for _, found in folders for record in found)
-    parts = (_what(setups, records), _margins(records), *(_worst(records, by) for by in ("margin", "factor")), _failed(records), *_wrong_kernels(records))
+    parts = (
+        _what(setups, records),
+        _margins(records),
+        *(_worst(records, by) for by in ("margin", "factor")),
+        _failed(records),
+        *_wrong_kernels(records),
+    )
     return "\n\n".join(part for part in parts if part)
 
 

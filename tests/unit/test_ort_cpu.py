@@ -17,6 +17,7 @@ from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph import read, write
 from attncheck.graph.session import Bound
 from attncheck.oracle import ask
+from attncheck.scenario import from_command_line
 from attncheck.scenario.model import Scenario
 from tests.drawing import attention_scenarios, featured_scenarios, rotary_scenarios, scenario, scenarios
 
@@ -86,6 +87,7 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(head_dim=24, rotary="half", rotary_dim=16), "multiples of 16"),
         (scenario(head_dim=32, rotary="half", rotary_dim=8), "multiples of 16"),
         (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
+        (from_command_line("op=sparse q_len=2 head_dim=4"), "SparseAttention takes only a head_dim"),
         (scenario(past_len=(3,), query_seqlens=True, present=False), "only where the present is asked for"),
         (scenario(op="attention", opset=24, bias="1xT"), "broadcast over the queries"),
         (scenario(op="attention", opset=24, bias="SxT", mask_len=3), "shorter than the keys"),
