@@ -1,7 +1,7 @@
-// evict.wgsl: copies the last keys or values of all slots into present buffers that hold no more, from their row 0 on.
+// evict.wgsl: copies keys or values of all slots into present buffers that hold fewer, or both in one, from row 0 on.
 // prelude    elem: type of both
 // bindings   0 params  1 extents [batch] (first slot kept, rows kept)  2 slots [batch, heads, capacity, dim] by strides
-//            3 present [batch, heads, rows, dim] by strides; rows beyond those kept are left as they were
+//            3 present [batch, heads, rows, dim] by strides, from present_first on; rows beyond those kept are left as they were
 // workgroup  64 invocations, one an element of present; grid ceil(total / 64), folded over x, y, z
 // numerics   a copy: bit-exact
 
@@ -13,6 +13,7 @@ struct Params {
     slot_batch: u32,
     slot_head: u32,
     slot_row: u32,
+    present_first: u32,
     present_batch: u32,
     present_head: u32,
     present_row: u32,
@@ -47,6 +48,6 @@ fn main(
         return;
     }
     let from_row = batch * params.slot_batch + head * params.slot_head + (extent.first + row) * params.slot_row;
-    let to_row = batch * params.present_batch + head * params.present_head + row * params.present_row;
+    let to_row = params.present_first + batch * params.present_batch + head * params.present_head + row * params.present_row;
     present[to_row + dim] = slots[from_row + dim];
 }

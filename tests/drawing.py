@@ -25,6 +25,8 @@ def scenario(**axes: Any) -> Scenario:
         "head_dim": 16,
     } | axes
     given["batch"] = len(given["q_len"])
+    if given["op"] == "ms-attention":
+        given.setdefault("input_dim", given["heads"] * given["head_dim"])
     given.setdefault("past_len", (0,) * given["batch"])
     if given.get("rotary"):
         kv_len = max(q + past for q, past in zip(given["q_len"], given["past_len"], strict=True))
@@ -160,10 +162,14 @@ def featured_scenarios(draw: st.DrawFn) -> Scenario:
             axes["mask"] = draw(st.sampled_from((None, "BxT", "BxSxT")))
         if plain and (axes.get("mask") or axes["bias"]):
             axes["holes"] = draw(st.sampled_from(("none", "keys")))
+        axes["qkv_bias"] = draw(st.booleans())
+        if axes["v_head_dim"] is None:
+            axes["packed"] = draw(st.sampled_from(("none", "none", "qkv", "kv")))
+        axes["scores"] = draw(st.sampled_from((None, "biased")))
         return scenario(**axes)
     axes["sink"] = draw(st.booleans())
     axes["smooth"] = not axes["sink"] and draw(st.booleans())
-    axes["packed"] = draw(st.booleans())
+    axes["packed"] = draw(st.sampled_from(("none", "qkv")))
     axes["scores"] = draw(st.sampled_from((None, "biased", "weights")))
     axes["softcap"] = draw(st.sampled_from((0.0, 2.0)))
     if axes["causal"] and not prompt:
@@ -210,3 +216,30 @@ def rotary_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) ->
         packed_batch=packed,
         seed=draw(st.integers(0, 5)),
     )
+
+
+@st.composite
+def projected_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Scenario:
+    """Any small scenario of com.microsoft Attention that ONNX Runtime's CPU takes."""
+    kv_heads = draw(st.integers(1, 3))
+    axes: dict[str, Any] = draw(lengths()) | {
+        "op": "ms-attention",
+        "dtype": draw(st.sampled_from(dtypes)),
+        "kv_heads": kv_heads,
+        "heads": kv_heads * draw(st.integers(1, 3)),
+        "head_dim": draw(st.sampled_from((4, 5, 8, 16))),
+        "input_dim": draw(st.sampled_from((1, 7, 32))),
+        "causal": draw(st.booleans()),
+        "scale": draw(st.sampled_from((None, 0.25))),
+        "qkv_bias": draw(st.booleans()),
+        "data": draw(st.sampled_from(("normal", "uniform", "one-hot"))),
+        "seed": draw(st.integers(0, 5)),
+    }
+    if max(axes["past_len"]) == 0:
+        axes["past"] = draw(st.sampled_from(("auto", "empty")))
+        axes["bias"] = draw(st.sampled_from(BIASES)) if axes["past"] == "auto" else None
+        axes["v_head_dim"] = draw(st.sampled_from((None, 4, 24))) if axes["past"] == "auto" else None
+    if len(set(axes["q_len"])) == len(set(axes["past_len"])) == 1:
+        axes["mask"] = draw(st.sampled_from((None, "BxT", "BxSxT")))
+        axes["holes"] = "keys" if axes["mask"] and draw(st.booleans()) else "none"
+    return scenario(**axes)

@@ -19,6 +19,7 @@ from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
 PROVIDER = "CPUExecutionProvider"
 ATTENTION = "ai.onnx.Attention"
 MHA = "com.microsoft.MultiHeadAttention"
+MS_ATTENTION = "com.microsoft.Attention"
 
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
@@ -48,6 +49,10 @@ def _is_longer_than_its_caches(case: Case, problem: AnyProblem) -> bool:
 def _is_broadcast(mask: Mask, problem: Problem) -> bool:
     """Whether one row of a mask stands for several queries."""
     return problem.rows > 1 and mask.shape[-2:-1] == (1,)
+
+
+def _has_bias(problem: Problem) -> bool:
+    return any(mask.kind == "additive" for mask in problem.masks)
 
 
 REFUSALS: tuple[Declared, ...] = (
@@ -117,6 +122,22 @@ REFUSALS: tuple[Declared, ...] = (
         lambda case, asked, _: asked.op == MHA and "past_sequence_length" in case.inputs and asked.present_key is None,
         "MultiHeadAttention takes a buffer that past and present share only where the present is asked for",
         ">=1.32",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == MHA and asked.key.layout == "bsnph",
+        "MultiHeadAttention takes no packed query, key and value, nor packed key and value",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == MS_ATTENTION and asked.past_key is not None and _has_bias(asked),
+        "Attention takes no attention_bias beside a past",
+    ),
+    Refusal(
+        lambda case, asked, _: asked.op == MS_ATTENTION and "past_sequence_length" in case.inputs,
+        "Attention takes no buffer that past and present share",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == MS_ATTENTION and asked.past_key is not None and asked.present_key is None,
+        "Attention takes a past only where the present is asked for",
     ),
 )
 

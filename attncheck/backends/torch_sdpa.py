@@ -44,6 +44,10 @@ REFUSALS: tuple[Declared, ...] = (
     ),
     Refusal(lambda _, problem, __: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
     Refusal(
+        lambda _, problem, __: problem.projection is not None,
+        "scaled_dot_product_attention does not project queries, keys and values",
+    ),
+    Refusal(
         lambda _, problem, __: problem.sink is not None or problem.smooth,
         "scaled_dot_product_attention has no sink in its softmax",
     ),

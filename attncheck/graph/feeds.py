@@ -149,12 +149,19 @@ def _counted(node: onnx.NodeProto, shapes: Shapes, cache: int, positions: int) -
     return np.arange(shapes[node.input[positions]][-1]) % shapes[node.input[cache]][0]
 
 
+def _mha_rows(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """New keys, which a packed query holds itself."""
+    return shapes[node.input[1] if len(node.input) > 1 and node.input[1] else node.input[0]][1]
+
+
 _MICROSOFT = "com.microsoft"
 _LENGTHS: Mapping[tuple[str, str, int], Callable[[onnx.NodeProto, Shapes], int | NDArray[np.int64]]] = {
     (_MICROSOFT, "GroupQueryAttention", 5): lambda node, shapes: _gqa_total(node, shapes) - 1,
     (_MICROSOFT, "GroupQueryAttention", 6): _gqa_total,
     (_MICROSOFT, "MultiHeadAttention", 4): lambda _node, _shapes: 1,
-    (_MICROSOFT, "MultiHeadAttention", 8): lambda node, shapes: _past_rows(node, 6, shapes) - shapes[node.input[1]][1],
+    (_MICROSOFT, "MultiHeadAttention", 8): lambda node, shapes: _past_rows(node, 6, shapes) - _mha_rows(node, shapes),
+    (_MICROSOFT, "Attention", 3): lambda _node, _shapes: 1,
+    (_MICROSOFT, "Attention", 6): lambda node, shapes: shapes[node.input[4]][3] - shapes[node.input[0]][1],
     (_MICROSOFT, "RotaryEmbedding", 1): lambda node, shapes: _counted(node, shapes, cache=2, positions=1),
     ("", "RotaryEmbedding", 3): lambda node, shapes: _counted(node, shapes, cache=1, positions=3),
     ("", "Attention", 6): lambda node, shapes: shapes[node.input[1]][-2],

@@ -9,7 +9,7 @@ from attncheck.graph import read
 from attncheck.graph.case import Case, GivenModel, Output, digest
 from attncheck.graph.feeds import Arrays
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import AnyProblem, Problem, Role, Rotary, role_heads
+from attncheck.problem import AnyProblem, Problem, Rotary, joined_shape, role_heads
 
 
 def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, AnyProblem]:
@@ -48,11 +48,11 @@ def _misfit(it: AnyProblem, inputs: Arrays) -> str:
 
 
 def _fewest_heads(it: AnyProblem) -> int:
-    return min(role.shape[1] for role in it.inputs)
+    return it.kv_heads if isinstance(it, Problem) else min(role.shape[1] for role in it.inputs)
 
 
 def _misfit_beside_rows(it: Problem, inputs: Arrays) -> str:
-    """The same of masks and gains."""
+    """The same of masks, gains and the projection."""
     scores = (it.batch, it.heads, it.rows)
     for mask in it.masks:
         padded = (1,) * (4 - len(mask.shape)) + mask.shape
@@ -62,6 +62,15 @@ def _misfit_beside_rows(it: Problem, inputs: Arrays) -> str:
     for gain in gains:
         if inputs[gain].shape != (it.head_dim,):
             return f"{gain} of shape {list(inputs[gain].shape)} should be [{it.head_dim}]"
+    return _misfit_of_projection(it, inputs)
+
+
+def _misfit_of_projection(it: Problem, inputs: Arrays) -> str:
+    if it.projection is None:
+        return ""
+    for columns, rows in ((it.projection.weights, (it.projection.width,)), (it.projection.bias, ())):
+        if columns is not None and inputs[columns.name].shape != (*rows, columns.count):
+            return f"{columns.name} is {list(inputs[columns.name].shape)}, and should be {[*rows, columns.count]}"
     return ""
 
 
@@ -77,9 +86,5 @@ def _misfit_of_rotary(rotary: Rotary | None, inputs: Arrays) -> str:
 
 def outputs(problem: AnyProblem) -> tuple[Output, ...]:
     """The outputs that a graph of this Problem gives, with their full shapes."""
-    return tuple(Output(role.tensor.name, problem.dtype, _laid_out(role)) for role in problem.outputs)
-
-
-def _laid_out(role: Role) -> tuple[int, ...]:
-    batch, heads, rows, dim = role.shape
-    return (batch, rows, heads * dim) if role.tensor.layout == "bsnh" else role.shape
+    shapes = ((role.tensor.name, joined_shape(role.shape, role.tensor.layout)) for role in problem.outputs)
+    return tuple(Output(name, problem.dtype, shape) for name, shape in shapes)

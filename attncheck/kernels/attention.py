@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from attncheck.kernels import bias, naive, online
+from attncheck.kernels import bias, naive, online, projection
 from attncheck.kernels.draft import ELEMENTS, INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.store import store
@@ -37,6 +37,8 @@ def refusal(problem: Problem) -> str | None:
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim > MAX_HEAD_DIM:
             return f"{name} {dim}: the kernels go up to {MAX_HEAD_DIM}"
+    if problem.projection is not None and problem.projection.width > projection.MAX_WIDTH:
+        return f"rows of {problem.projection.width} elements to project: the kernels go up to {projection.MAX_WIDTH}"
     if max(problem.kv_len) > MAX_KEYS:
         return f"kv_len {max(problem.kv_len)}: the kernels go up to {MAX_KEYS} keys"
     return None
@@ -57,6 +59,7 @@ def bindings(problem: Problem) -> dict[str, int]:
         "the state between dispatches": 4 * (query_rows + online.ROWS * members) * (2 + problem.v_head_dim),
         "one row of scores": 4 * problem.capacity,
         "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
+        "the projection's weights": element * projection.elements(problem),
         "the score output": element * query_rows * score_slots,
     }
 
@@ -64,7 +67,7 @@ def bindings(problem: Problem) -> dict[str, int]:
 def _query(draft: Draft[Problem]) -> View:
     """The queries in f32, turned where the problem says so."""
     problem = draft.problem
-    given = draft.tensor(problem.query, problem.heads, problem.rows, problem.head_dim)
+    given = projection.rows(draft, "query", problem.query, problem.heads, problem.rows, problem.head_dim)
     if problem.norm is not None:
         given = _normalise(draft, "query", given, problem.q_len, problem.norm.query, problem.norm.query_epsilon)
     if problem.rotary is None and draft.elem == "f32" and given.held == given.heads:
@@ -80,7 +83,8 @@ def _present(
 ) -> View:
     """All slots of keys or values: past rows, then new ones; new keys are normalised and turned where that is asked."""
     problem = draft.problem
-    if present is not None and problem.evicts is None:
+    own = present is not None and present.layout == "bnsh" and problem.evicts is None
+    if present is not None and own:
         slots = draft.tensor(present, problem.kv_heads, problem.capacity, dim, output=True)
     else:
         slots = draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
@@ -89,14 +93,14 @@ def _present(
         firsts = zip(problem.past_first, problem.past_len, strict=True)
         extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
         store(draft, extents, rows, slots, draft.elem)
-    rows = draft.tensor(new, problem.kv_heads, problem.new_rows, dim)
+    rows = projection.rows(draft, role, new, problem.kv_heads, problem.new_rows, dim)
     if role == "key" and problem.norm is not None:
         rows = _normalise(draft, role, rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
     appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
     extents = draft.constant("new extents", appended)
     store(draft, extents, rows, slots, draft.elem, problem.rotary if role == "key" else None)
-    if present is not None and problem.evicts is not None:
-        _evict(draft, slots, present, dim)
+    if present is not None and not own:
+        _give_out(draft, slots, present, dim)
     return slots
 
 
@@ -115,7 +119,7 @@ def _normalise(
     return normed
 
 
-def _evict(draft: Draft[Problem], slots: View, present: Tensor, dim: int) -> None:
+def _give_out(draft: Draft[Problem], slots: View, present: Tensor, dim: int) -> None:
     """Give out the slots that the present buffers hold."""
     problem = draft.problem
     given = draft.tensor(present, problem.kv_heads, problem.present_capacity, dim, output=True)
@@ -123,6 +127,6 @@ def _evict(draft: Draft[Problem], slots: View, present: Tensor, dim: int) -> Non
     extents = draft.constant("kept extents", np.array([(first, end - first) for first, end in firsts], np.int32))
     total = problem.batch * given.heads * given.rows * dim
     params = {"total": total, "heads": given.heads, "rows": given.rows, "dim": dim}
-    params |= slots.strides("slot") | given.strides("present")
+    params |= slots.strides("slot") | given.strides("present") | {"present_first": given.first}
     bindings = (extents, slots.buffer, given.buffer)
     draft.dispatch("evict", {"elem": draft.elem}, params, bindings, -(-total // INVOCATIONS))

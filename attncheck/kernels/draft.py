@@ -48,11 +48,14 @@ class View:
 
     def strides(self, role: str) -> dict[str, int]:
         """The uniforms that address it, in elements."""
-        if self.layout == "bnsh":
-            head, row = self.rows * self.dim, self.dim
-        else:
-            head, row = self.dim, self.held * self.dim
-        return {f"{role}_batch": self.held * self.rows * self.dim, f"{role}_head": head, f"{role}_row": row}
+        whole, block = self.held * self.rows * self.dim, self.rows * self.dim
+        batch, head, row = {
+            "bnsh": (whole, block, self.dim),
+            "bsnh": (whole, self.dim, self.held * self.dim),
+            "bsnph": (whole, self.held // self.heads * self.dim, self.held * self.dim),
+            "pbnsh": (self.heads * block, block, self.dim),
+        }[self.layout]
+        return {f"{role}_batch": batch, f"{role}_head": head, f"{role}_row": row}
 
 
 Posed = TypeVar("Posed", bound=AnyProblem)
@@ -80,7 +83,12 @@ class Draft(Generic[Posed]):
         nbytes = self.problem.batch * held * rows * dim * itemsize(self.elem)
         source, target = (None, tensor.name) if output else (tensor.name, None)
         self.buffers[tensor.name] = Buffer(tensor.name, nbytes, input=source, output=target)
-        first = tensor.first * (rows * dim if tensor.layout == "bnsh" else dim)
+        first = {
+            "bnsh": tensor.first * rows * dim,
+            "bsnh": tensor.first * dim,
+            "bsnph": tensor.first // heads * dim,
+            "pbnsh": tensor.first * self.problem.batch * rows * dim,
+        }[tensor.layout]
         return View(tensor.name, tensor.layout, heads, rows, dim, held, first)
 
     def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int, batch: int | None = None) -> View:

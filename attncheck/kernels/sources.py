@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SHADERS = (
-    "append", "rotary", "norm", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
+    "append", "rotary", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
     "score_output",
 )  # fmt: skip
 """Every shader that a plan may name."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.problem import AnyProblem, Tensor
+from attncheck.problem import AnyProblem, Tensor, join_heads
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -45,11 +45,9 @@ def refuse_invalid(problem: AnyProblem) -> None:
 def laid_out(tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool) -> Answer:
     """The Answer at a tensor of which everything is known by [batch, heads, rows, dim].
 
-    It has the tensor's own shape: 4-D for bnsh, [batch, rows, heads * dim] for bsnh.
+    It has the tensor's own shape, as `join_heads` makes it.
     """
-    arrays = (np.where(stated, values, np.nan), compute, storage, stated)
-    if tensor.layout == "bsnh":
-        batch, heads, rows, dim = values.shape
-        arrays = tuple(a.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim) for a in arrays)  # type: ignore[assignment]
-    own_values, own_compute, own_storage, own_stated = arrays
-    return Answer(tensor.name, own_values, own_stated, own_compute, own_storage)
+    own_values, own_compute, own_storage = (
+        join_heads(array, tensor.layout) for array in (np.where(stated, values, np.nan), compute, storage)
+    )
+    return Answer(tensor.name, own_values, join_heads(stated, tensor.layout), own_compute, own_storage)

@@ -27,6 +27,7 @@ from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
 from attncheck.oracle.buffers import held, kept, present
 from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.norm import normalised
+from attncheck.oracle.projection import projected
 from attncheck.oracle.rotary import Turned, turn, unturned
 from attncheck.oracle.softmax import Attended, Weights, attend, weigh
 from attncheck.problem import Arrays, Problem, Tensor, role_heads
@@ -39,6 +40,10 @@ BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
 
 
+_BOUNDED = ("values", "compute", "storage")
+"""The arrays of `Turned`, in order."""
+
+
 @dataclass(frozen=True)
 class _Operands:
     """What the softmax works on: q [batch, kv_heads, group, rows, head_dim], k and v [batch, kv_heads, slots, dim].
@@ -48,7 +53,7 @@ class _Operands:
 
     q: Turned
     k: Turned
-    v: Float
+    v: Turned
     visible: NDArray[np.int32]
     masks: tuple[Overlay, ...]
     sinks: Float
@@ -81,28 +86,22 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
     have no query).
     """
     _check(problem)
-    new_q = _read(problem, problem.query, inputs, problem.heads)
-    new_k = _read(problem, problem.key, inputs, problem.kv_heads)
-    new_v = _read(problem, problem.value, inputs, problem.kv_heads)
+    q = projected(problem, "query", problem.query, inputs, problem.heads, problem.head_dim)
+    k = projected(problem, "key", problem.key, inputs, problem.kv_heads, problem.head_dim)
+    v = projected(problem, "value", problem.value, inputs, problem.kv_heads, problem.v_head_dim)
     past_k = _past(problem, problem.past_key, inputs, carried or {})
     past_v = _past(problem, problem.past_value, inputs, carried or {})
 
-    q, k = unturned(new_q), unturned(new_k)
     if problem.norm:
         q_gain, k_gain = (widen(inputs[name], problem.dtype) for name in (problem.norm.query, problem.norm.key))
-        q = normalised(new_q, q_gain, problem.norm.query_epsilon)
-        k = normalised(new_k, k_gain, problem.norm.key_epsilon)
+        q = normalised(q.values, q_gain, problem.norm.query_epsilon)
+        k = normalised(k.values, k_gain, problem.norm.key_epsilon)
     if problem.rotary:
         q, k = (turn(rows, problem.rotary, inputs, problem.dtype) for rows in (q, k))
-    keys = _joined(problem, past_k, k)
-    values = present(problem, past_v.values if past_v else None, new_v)
+    keys, values = _joined(problem, past_k, k), _joined(problem, past_v, v)
 
     operands = _operands(problem, inputs, q, keys, values)
-    answers = [_output(problem, operands)]
-    if problem.present_key:
-        answers.append(_present(problem, problem.present_key, keys))
-    if problem.present_value:
-        answers.append(_present(problem, problem.present_value, unturned(values)))
+    answers = [_output(problem, operands), *_presents(problem, keys, values)]
     if problem.scores:
         answers.append(_scores(problem, operands))
     return tuple(answers)
@@ -131,7 +130,8 @@ def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapp
     if tensor.name not in carried:
         return unturned(_read(problem, tensor, inputs, problem.kv_heads))
     before, slots = carried[tensor.name], slice(0, problem.past_capacity)
-    return Turned(*(array[:, :, slots] for array in (before.values, before.compute, before.storage)))
+    heads = (role_heads(array, tensor, problem.kv_heads) for array in (before.values, before.compute, before.storage))
+    return Turned(*(array[:, :, slots].astype(np.float64) for array in heads))
 
 
 def _joined(problem: Problem, past: Turned | None, new: Turned) -> Turned:
@@ -150,7 +150,7 @@ def _query_rows(problem: Problem) -> Bool:
     return np.arange(problem.rows)[None, :] < np.asarray(problem.q_len)[:, None]
 
 
-def _operands(problem: Problem, inputs: Arrays, q: Turned, k: Turned, v: Float) -> _Operands:
+def _operands(problem: Problem, inputs: Arrays, q: Turned, k: Turned, v: Turned) -> _Operands:
     stated = _query_rows(problem)
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
     grouped = Turned(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
@@ -174,7 +174,10 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             if low >= high:
                 continue
             block = _block(problem, operands, members, rows, low, high)
-            part = attend(block.weights, block.weighed, operands.v[members, :, low:high])
+            v = Turned(
+                *(a[members, :, low:high] for a in (operands.v.values, operands.v.compute, operands.v.storage))
+            )
+            part = attend(block.weights, block.weighed, v)
             whole.values[members, :, :, rows] = part.values
             whole.compute[members, :, :, rows] = part.compute
             whole.storage[members, :, :, rows] = part.storage + _coarser(problem) * part.compute
@@ -230,10 +233,17 @@ def _coarser(problem: Problem) -> float:
     return dtype(problem.softmax).roundoff / dtype(problem.dtype).roundoff
 
 
-def _present(problem: Problem, tensor: Tensor, rows: Turned) -> Answer:
-    values, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
-    stated = np.broadcast_to(held(problem)[:, None, :, None], values.shape)
-    return laid_out(tensor, values, compute, storage, stated)
+def _presents(problem: Problem, keys: Turned, values: Turned) -> Iterator[Answer]:
+    """The present buffers; where keys and values share one array, its heads are those of the keys, then the values'."""
+    asked = [(problem.present_key, keys), (problem.present_value, values)]
+    if problem.merges_presents:
+        both = (np.concatenate([getattr(it, array) for it in (keys, values)], axis=1) for array in _BOUNDED)
+        asked = [(problem.present_key, Turned(*both))]
+    for tensor, rows in asked:
+        if tensor is not None:
+            found, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
+            stated = np.broadcast_to(held(problem)[:, None, :, None], found.shape)
+            yield laid_out(tensor, found, compute, storage, stated)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:

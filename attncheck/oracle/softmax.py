@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.oracle.rotary import Turned
 from attncheck.oracle.scores import Scores
 
 Float = NDArray[np.float64]
@@ -98,8 +99,9 @@ def weigh(scores: Scores, shown: Bool, sinks: Float) -> Weights:
     return Weights(weight, error, stored, moved, np.sqrt(_mean_square(weight, stored)), keys, sinks.shape[-1] > 0)
 
 
-def attend(weights: Weights, shown: Bool, v: Float) -> Attended:
-    """The weighted sum of v [members, kv_heads, keys, dim]; a row without keys is 0."""
+def attend(weights: Weights, shown: Bool, value: Turned) -> Attended:
+    """The weighted sum of v [members, kv_heads, keys, dim], whose own errors it averages; a row without keys is 0."""
+    v = value.values
     finite = np.where(np.isfinite(v), v, 0.0)
     weight = weights.values
     values = _sum(weight, finite)
@@ -110,7 +112,11 @@ def attend(weights: Weights, shown: Bool, v: Float) -> Attended:
         compute += FLUSHED * _sum(np.broadcast_to(shown, weight.shape).astype(np.float64), np.abs(finite))
     if not np.isfinite(v).all():
         values += _nonfinite(shown, v, weight.shape)
-    return Attended(values, compute, np.abs(values) + spread * weights.carried)
+    storage = np.abs(values) + spread * weights.carried
+    if value.compute.any():
+        compute += _sum(weight, value.compute)
+        storage += _sum(weight, value.storage)
+    return Attended(values, compute, storage)
 
 
 def _mean_square(weight: Float, error: Float) -> Float:

@@ -4,9 +4,30 @@
 `dtype`, `batch`, `group`, `inputs`, `outputs` and `invalid`; each room looks at the rest in one place of its own.
 """
 
-from attncheck.problem.attention import EmptyRow, Eviction, Mask, Norm, Problem, Scores, ScoreStage
+from attncheck.problem.attention import (
+    Columns,
+    EmptyRow,
+    Eviction,
+    Mask,
+    Norm,
+    Problem,
+    Projection,
+    Scores,
+    ScoreStage,
+)
 from attncheck.problem.rotary import RotaryProblem
-from attncheck.problem.tensors import Arrays, Layout, Role, Rotary, Tensor, role_heads, role_of, split_heads
+from attncheck.problem.tensors import (
+    Arrays,
+    Layout,
+    Role,
+    Rotary,
+    Tensor,
+    join_heads,
+    joined_shape,
+    role_heads,
+    role_of,
+    split_heads,
+)
 
 AnyProblem = Problem | RotaryProblem
 """Attention, or rows that turn."""
@@ -14,18 +35,22 @@ AnyProblem = Problem | RotaryProblem
 __all__ = [
     "AnyProblem",
     "Arrays",
+    "Columns",
     "EmptyRow",
     "Eviction",
     "Layout",
     "Mask",
     "Norm",
     "Problem",
+    "Projection",
     "Role",
     "Rotary",
     "RotaryProblem",
     "ScoreStage",
     "Scores",
     "Tensor",
+    "join_heads",
+    "joined_shape",
     "role_heads",
     "role_of",
     "split_heads",

@@ -24,6 +24,38 @@ ScoreStage = Literal["raw", "capped", "biased", "weights"]
 
 
 @dataclass(frozen=True)
+class Columns:
+    """A graph input whose last axis, `count` long, holds a column for each element of queries, keys and values.
+
+    query, key, value  where the heads * dim columns of each begin; None: it has none
+    """
+
+    name: str
+    count: int
+    query: int | None
+    key: int | None
+    value: int | None
+
+    def first(self, role: str) -> int | None:
+        """Where the columns of "query", "key" or "value" begin."""
+        return {"query": self.query, "key": self.key, "value": self.value}[role]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What makes queries, new keys and new values of their inputs: input @ weights + bias.
+
+    weights  in the case's dtype, [width, columns]; None: the inputs are the rows, and only the bias is added
+    bias     in the case's dtype, [columns]; None: nothing is added
+    width    of an input row [batch, rows, width], with weights
+    """
+
+    weights: Columns | None
+    bias: Columns | None
+    width: int = 0
+
+
+@dataclass(frozen=True)
 class Mask:
     """An array over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
 
@@ -104,6 +136,7 @@ class Problem:
     masks            beside `visible`: a key counts where the interval and every mask let it
     sink             graph input [heads] in the case's dtype: exp(sink) joins the denominator of each row of the head
     smooth           as a sink of 0 for every head
+    projection       what queries, new keys and new values go through before anything else
     softmax          dtype that the softmax may be computed in, where it has fewer bits than the tensors; else ""
     norm             what is done to each head of the new queries and keys before rotary
     evicts           where the buffers hold less than all slots: which
@@ -144,6 +177,7 @@ class Problem:
     sink: str | None = None
     smooth: bool = False
     scores: Scores | None = None
+    projection: Projection | None = None
     softmax: str = ""
     norm: Norm | None = None
     evicts: Eviction | None = None
@@ -166,12 +200,17 @@ class Problem:
 
     @property
     def inputs(self) -> tuple[Role, ...]:
-        """The inputs that hold rows."""
+        """The inputs that hold rows; those that weights project are one, a head as wide as its rows."""
         new, past = (self.batch, self.kv_heads, self.new_rows), (self.batch, self.kv_heads, self.past_capacity)
-        found = (
+        rows: tuple[tuple[str, Tensor | None, tuple[int, int, int, int]], ...] = (
             ("query", self.query, (self.batch, self.heads, self.rows, self.head_dim)),
             ("key", self.key, (*new, self.head_dim)),
             ("value", self.value, (*new, self.v_head_dim)),
+        )
+        if self.projection is not None and self.projection.weights is not None:
+            rows = (("rows", self.query, (self.batch, 1, self.rows, self.projection.width)),)
+        found = (
+            *rows,
             ("past_key", self.past_key, (*past, self.head_dim)),
             ("past_value", self.past_value, (*past, self.v_head_dim)),
         )
@@ -183,13 +222,21 @@ class Problem:
         rows, present = (self.batch, self.heads, self.rows), (self.batch, self.kv_heads, self.present_capacity)
         scores = None if self.scores is None else Tensor(self.scores.name, "bnsh")
         slots = 0 if self.scores is None else self.scores.slots
-        found = (
-            ("output", self.output, (*rows, self.v_head_dim)),
+        presents: tuple[tuple[str, Tensor | None, tuple[int, int, int, int]], ...] = (
             ("present_key", self.present_key, (*present, self.head_dim)),
             ("present_value", self.present_value, (*present, self.v_head_dim)),
-            ("scores", scores, (*rows, slots)),
         )
+        if self.merges_presents:
+            both = (self.batch, 2 * self.kv_heads, self.present_capacity, self.head_dim)
+            presents = (("present", self.present_key, both),)
+        found = (("output", self.output, (*rows, self.v_head_dim)), *presents, ("scores", scores, (*rows, slots)))
         return tuple(Role(name, tensor, shape) for name, tensor, shape in found if tensor is not None)
+
+    @property
+    def merges_presents(self) -> bool:
+        """Whether present keys and values are one output, the heads of the keys first."""
+        key, value = self.present_key, self.present_value
+        return key is not None and value is not None and key.name == value.name
 
     @property
     def group(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[np.generic]]
 """Graph input or output name -> array."""
 
-Layout = Literal["bsnh", "bnsh"]
-"""``bsnh``: [batch, rows, heads * dim] or [batch, rows, heads, dim]; ``bnsh``: [batch, heads, rows, dim]."""
+Layout = Literal["bsnh", "bnsh", "bsnph", "pbnsh"]
+"""``bsnh``: [batch, rows, heads * dim] or [batch, rows, heads, dim]; ``bnsh``: [batch, heads, rows, dim]. Where roles
+share an array, p is the part that belongs to each: ``bsnph`` [batch, rows, heads, part, dim], ``pbnsh`` [2, batch,
+heads, rows, dim], keys and values; the heads of one part then count before those of the next."""
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,29 @@ def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArr
     """View `array` as [batch, heads, rows, dim] whatever its layout (3-D bsnh arrays are unpacked by `heads`)."""
     if layout == "bnsh":
         return array
+    if layout in ("bsnph", "pbnsh"):
+        parts_first = array.transpose(0, 3, 2, 1, 4) if layout == "bsnph" else array.transpose(1, 0, 2, 3, 4)
+        batch, parts, own, rows, dim = parts_first.shape
+        return parts_first.reshape(batch, parts * own, rows, dim)
     if array.ndim == 3:
         batch, rows, width = array.shape
         array = array.reshape(batch, rows, heads, width // heads)
     return array.transpose(0, 2, 1, 3)
+
+
+def join_heads(array: NDArray[T], layout: Layout) -> NDArray[T]:
+    """All heads [batch, heads, rows, dim] as the array of an output: `split_heads` undone, bsnh in three axes."""
+    batch, heads, rows, dim = array.shape
+    if layout == "bsnh":
+        return array.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim)
+    if layout == "pbnsh":
+        return array.reshape(batch, 2, heads // 2, rows, dim).transpose(1, 0, 2, 3, 4)
+    return array
+
+
+def joined_shape(shape: tuple[int, int, int, int], layout: Layout) -> tuple[int, ...]:
+    """The shape that `join_heads` gives."""
+    batch, heads, rows, dim = shape
+    if layout == "bsnh":
+        return (batch, rows, heads * dim)
+    return (2, batch, heads // 2, rows, dim) if layout == "pbnsh" else shape

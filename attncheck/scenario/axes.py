@@ -19,6 +19,7 @@ from attncheck.scenario.model import (
     Kernel,
     Layout,
     Op,
+    Packed,
     Past,
     Positions,
     Precision,
@@ -50,7 +51,7 @@ KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
 
-DENSE: tuple[Op, ...] = ("gqa", "mha", "attention")
+DENSE: tuple[Op, ...] = ("gqa", "mha", "ms-attention", "attention")
 """The operators that attend to all keys but those that masks, windows and causality hide."""
 ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse")
 """The operators that attend."""
@@ -90,9 +91,9 @@ AXES: dict[str, Axis] = {
             "op",
             Choice(get_args(Op)),
             "the operator: `com.microsoft.GroupQueryAttention`, "
-            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, `ai.onnx.Attention`, "
-            "`com.microsoft.SparseAttention`, or RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft "
-            "(`ms-rotary`)",
+            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, `com.microsoft.Attention` likewise, which "
+            "projects its input by itself (`ms-attention`), `ai.onnx.Attention`, `com.microsoft.SparseAttention`, or "
+            "RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`)",
             default="gqa",
         ),
         Axis(
@@ -122,12 +123,12 @@ AXES: dict[str, Axis] = {
         Axis(
             "capacity",
             Integer(1, word="exact"),
-            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha past and present are "
-            "one buffer, of which past_sequence_length is past. On attention K and V are a cache that the caller "
-            "keeps, and nonpad_kv_seqlen says the lengths",
+            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha and ms-attention past "
+            "and present are one buffer, of which past_sequence_length is past. On attention K and V are a cache that "
+            "the caller keeps, and nonpad_kv_seqlen says the lengths",
             "tokens",
             default="exact",
-            ops=("gqa", "mha", "attention", "sparse"),
+            ops=("gqa", "mha", "ms-attention", "attention", "sparse"),
         ),
         Axis(
             "kv_len",
@@ -147,7 +148,7 @@ AXES: dict[str, Axis] = {
             "width of a head of values and of the output",
             "elements",
             otherwise="`head_dim`",
-            ops=("mha", "attention"),
+            ops=("mha", "ms-attention", "attention"),
         ),
         Axis(
             "scale",
@@ -197,10 +198,10 @@ AXES: dict[str, Axis] = {
         Axis(
             "mask",
             Broadcast((*BIASES, *KEY_MASKS)),
-            "a mask that says which keys take part, of this shape: boolean on attention; on mha the "
-            "key_padding_mask, `BxT` or `BxSxT`",
+            "a mask that says which keys take part, of this shape: boolean on attention; on mha and "
+            "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`",
             default="none",
-            ops=("mha", "attention"),
+            ops=("mha", "ms-attention", "attention"),
         ),
         Axis(
             "mask_len",
@@ -230,14 +231,14 @@ AXES: dict[str, Axis] = {
             "scores",
             Choice(("none", *get_args(Stage))),
             "a further output with the scores: `raw` scale · q·k, `capped` after softcap, `biased` after bias and "
-            "masks, `weights` after the softmax; gqa has `biased` and `weights`",
+            "masks, `weights` after the softmax; gqa has `biased` and `weights`, mha has `biased`",
             default="none",
-            ops=("gqa", "attention"),
+            ops=("gqa", "mha", "attention"),
         ),
         Axis(
             "present",
             Choice(("asked", "absent")),
-            "whether the graph asks for the present buffers",
+            "whether the graph asks for the present buffers; ms-attention has them only beside a past",
             default="asked",
             ops=DENSE,
         ),
@@ -249,7 +250,29 @@ AXES: dict[str, Axis] = {
             default="auto",
             ops=DENSE,
         ),
-        Axis("packed", Boolean(), "query, key and value in one tensor", default=False, ops=("gqa", "sparse")),
+        Axis(
+            "packed",
+            Choice(get_args(Packed)),
+            "what shares one tensor: `qkv`, query, key and value, head after head on gqa and sparse, [batch, "
+            "rows, heads, 3, dim] on mha; `kv`, key and value of mha, [batch, rows, heads, 2, dim]",
+            default="none",
+            ops=("gqa", "mha", "sparse"),
+        ),
+        Axis(
+            "qkv_bias",
+            Boolean(),
+            "the bias of the input projection is added to queries, new keys and new values",
+            default=False,
+            ops=("mha", "ms-attention"),
+        ),
+        Axis(
+            "input_dim",
+            Integer(1),
+            "width of the rows that ms-attention projects",
+            "elements",
+            otherwise="`heads` · `head_dim`",
+            ops=("ms-attention",),
+        ),
         Axis(
             "query_seqlens",
             Boolean(),
@@ -293,9 +316,10 @@ AXES: dict[str, Axis] = {
         Axis(
             "layout",
             Choice(get_args(Layout)),
-            "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim]",
+            "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim], on "
+            "mha key and value of cross attention alone",
             default="bsnh",
-            ops=("attention", *ROTARIES),
+            ops=("mha", "attention", *ROTARIES),
         ),
         Axis(
             "opset",

@@ -21,6 +21,7 @@ _BEHIND: dict[str, tuple[str, ...]] = {
     "rotary": ("op",),
     "rotary_dim": ("head_dim",),
     "v_head_dim": ("head_dim",),
+    "input_dim": ("heads", "head_dim"),
     "opset": ("window", "window_right", "capacity", "mask_len"),
     "rotary_cache": ("positions", "batch", *LENGTHS, "steps"),
 }

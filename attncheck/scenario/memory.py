@@ -34,6 +34,7 @@ class Part:
 class Shape:
     """The numbers that memory depends on; `rows` and `slots` are the padded lengths of queries and keys.
 
+    input_dim     width of the rows that are projected to queries, keys and values; 0 where none are
     over_scores   how many inputs and outputs lie over the scores: bias, mask, score output
     """
 
@@ -47,6 +48,7 @@ class Shape:
     rotary_cache: int = 0
     rotary_dim: int = 0
     over_scores: int = 0
+    input_dim: int = 0
 
 
 def parts(shape: Shape) -> tuple[Part, ...]:
@@ -60,6 +62,7 @@ def parts(shape: Shape) -> tuple[Part, ...]:
         Part("past and present", (batch, kv_heads, slots, dim), narrow + _WIDE, 4),
         Part("scores", (batch, heads, rows, slots), _WIDE, 3),
         Part("bias, mask and score output", (batch, heads, rows, slots), narrow + _WIDE, shape.over_scores),
+        Part("weights of the projection", (("input_dim", shape.input_dim), heads, dim), narrow + _WIDE, 3),
         Part("rotary caches", (cache, half), narrow + _WIDE, 2),
     )
     return tuple(part for part in listed if part.size)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha", "attention", "sparse", "rotary", "ms-rotary"]
+Op = Literal["gqa", "mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary"]
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
 Dims = Literal["static", "symbolic"]
@@ -14,6 +14,7 @@ RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 Stage = Literal["raw", "capped", "biased", "weights"]
+Packed = Literal["none", "qkv", "kv"]
 Past = Literal["auto", "empty", "full"]
 Positions = Literal["implicit", "explicit", "shifted", "zero", "scattered", "negative", "beyond", "one-row"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
@@ -85,6 +86,9 @@ class Scenario:
     bias, mask        shape over the scores, as "1xNxSxT"; None: not given
     mask_len          keys that bias or mask speaks for; None: all
     present           whether the graph asks for the present buffers
+    packed            what shares one tensor
+    qkv_bias          whether queries, new keys and new values get a bias of the input projection
+    input_dim         width of the rows that are projected; 0 for operators that project nothing
     query_seqlens     whether the graph is told how many new tokens each batch member has
     qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
@@ -130,7 +134,9 @@ class Scenario:
     scores: Stage | None = None
     present: bool = True
     past: Past = "auto"
-    packed: bool = False
+    packed: Packed = "none"
+    qkv_bias: bool = False
+    input_dim: int = 0
     query_seqlens: bool = False
     qk_norm: QkNorm | None = None
     window_cache: bool = False

@@ -12,6 +12,7 @@ from attncheck.scenario.diagnostics import Mistake, listed
 TEXTS = {
     "gqa": "GroupQueryAttention",
     "mha": "MultiHeadAttention",
+    "ms-attention": "com.microsoft Attention",
     "attention": "ai.onnx Attention",
     "rotary": "ai.onnx RotaryEmbedding",
     "ms-rotary": "com.microsoft RotaryEmbedding",
@@ -21,6 +22,8 @@ TEXTS = {
 
 BLOCKS = (16, 32, 64, 128)
 """Tokens that a block of SparseAttention may have."""
+MASKED = {"mha": "key_padding_mask", "ms-attention": "mask_index"}
+"""Operators that say ragged lengths with a mask of keys, and its name."""
 
 Rule = Callable[[Complete], Iterator[Impossible]]
 
@@ -34,7 +37,7 @@ def _foreign(axis: Axis, case: Complete) -> Iterator[Impossible]:
     if op in axis.ops or not _departs(case, axis.name):
         return
     off = f"or `{axis.name}: {spell(axis.default)}`" if axis.default is not None else "or leave it out"
-    hint = f"use `op: {'` or `'.join(axis.ops)}`, {off}; in a matrix, exclude the combination"
+    hint = f"use `op: {listed(axis.ops)[1:]}, {off}; in a matrix, exclude the combination"
     yield Impossible(Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint)
 
 
@@ -46,6 +49,8 @@ def _departs(case: Complete, axis: str) -> bool:
     """Whether a foreign axis is set to something that changes the case."""
     if axis in _SAME:
         return case.values[axis] != case.values[_SAME[axis]]
+    if axis == "input_dim":
+        return axis in case.written and case.values[axis] != case.integer("heads") * case.integer("head_dim")
     return axis in case.written if AXES[axis].default is None else case.has(axis)
 
 
@@ -76,6 +81,10 @@ def _ragged(case: Complete) -> Iterator[Impossible]:
             "mha": (
                 "may differ over the batch only where every past_len is 0",
                 "MultiHeadAttention's key padding mask cannot hold a past before new keys of different lengths",
+            ),
+            "ms-attention": (
+                "may differ over the batch only where every past_len is 0",
+                "com.microsoft Attention's mask_index cannot hold a past before new keys of different lengths",
             ),
             "attention": ("may not differ over the batch", "ai.onnx Attention computes every query row"),
             "sparse": (
@@ -183,7 +192,7 @@ def _cross(case: Complete) -> Iterator[Impossible]:
 def _buffers(case: Complete) -> Iterator[Impossible]:
     if case.values["past"] == "full":
         yield from _full(case)
-    if _operator(case) == "mha" and case.has("capacity") and case.cross:
+    if _operator(case) in MASKED and case.has("capacity") and case.cross:
         message = "a buffer that past and present of mha share holds past_len + q_len keys, so there is no `kv_len`"
         yield Impossible(Mistake.BUFFERS, ("capacity", "kv_len"), message, "use `past_len`, or `capacity: exact`")
     if case.values["past"] != "empty":
@@ -196,7 +205,7 @@ def _buffers(case: Complete) -> Iterator[Impossible]:
 
 
 def _full(case: Complete) -> Iterator[Impossible]:
-    if _operator(case) != "mha":
+    if _operator(case) not in MASKED:
         message = f"`past: full` does not exist on {_operator(case)} ({TEXTS[_operator(case)]})"
         yield Impossible(Mistake.FOREIGN, ("past", "op"), message, "use `op: mha`, or `past: auto`")
     elif case.largest("past_len") == 0:
@@ -222,18 +231,18 @@ def _shapes(case: Complete) -> Iterator[Impossible]:
         allowed = listed(("BxNxSxT", "Bx1xSxT", "1xNxSxT", "1x1xSxT"))
         message = f"`bias` on {op} ({TEXTS[op]}) must be {allowed}, not `{bias}`"
         yield Impossible(Mistake.MASK, ("bias", "op"), message, "its last two axes are always full")
-    if mask != "none" and (op == "mha") != (mask in KEY_MASKS):
-        if op == "mha":
-            message = f"`mask` on mha (MultiHeadAttention) must be {listed(KEY_MASKS)}, not `{mask}`"
-            yield Impossible(Mistake.MASK, ("mask", "op"), message, "its key_padding_mask begins with the batch")
+    if mask != "none" and (op in MASKED) != (mask in KEY_MASKS):
+        if op in MASKED:
+            message = f"`mask` on {op} ({TEXTS[op]}) must be {listed(KEY_MASKS)}, not `{mask}`"
+            yield Impossible(Mistake.MASK, ("mask", "op"), message, f"its {MASKED[op]} begins with the batch")
         elif op == "attention":
             message = f"`mask: {mask}` is a key_padding_mask, which only mha (MultiHeadAttention) has"
             yield Impossible(Mistake.MASK, ("mask", "op"), message, "did you mean `Bx1x1xT` or `Bx1xSxT`?")
     if op == "attention" and bias != "none" and mask != "none":
         message = "ai.onnx Attention has one attn_mask: it is additive (`bias`) or boolean (`mask`)"
         yield Impossible(Mistake.MASK, ("mask", "bias"), message, "remove one of the two")
-    if op == "mha" and mask != "none" and _lengths_are_masked(case):
-        message = "MultiHeadAttention says ragged lengths with its key_padding_mask, so there is none left for `mask`"
+    if op in MASKED and mask != "none" and _lengths_are_masked(case):
+        message = f"{TEXTS[op]} says ragged lengths with its {MASKED[op]}, so there is none left for `mask`"
         yield Impossible(Mistake.MASK, ("mask", "past_len", "q_len"), message, "use one length for all")
 
 
@@ -253,12 +262,16 @@ def _holes(case: Complete) -> Iterator[Impossible]:
     if shape == "none":
         message = "`holes` without `bias` or `mask` has no effect"
         yield Impossible(Mistake.MASK, ("holes",), message, "add `bias: BxNxSxT`, or another shape")
-    elif _operator(case) == "mha" and holes != "keys":
-        message = f"`holes: {holes}` leaves a query of mha without a key, and no text says what that gives"
+    elif _operator(case) in MASKED and holes != "keys":
+        op = _operator(case)
+        message = f"`holes: {holes}` leaves a query of {op} without a key, and no text says what that gives"
         hint = "use another operator, or `holes: keys`; in a matrix, exclude the combination"
         yield Impossible(Mistake.MASK, ("holes", "op"), message, hint)
-    elif _operator(case) == "mha" and _lengths_are_masked(case):
-        message = "`holes` with ragged lengths can leave a query of mha without a key: no text says what that gives"
+    elif _operator(case) in MASKED and _lengths_are_masked(case):
+        message = (
+            f"`holes` with ragged lengths can leave a query of {_operator(case)} without a key: no text says what that "
+            "gives"
+        )
         yield Impossible(Mistake.MASK, ("holes", "past_len", "q_len"), message, "use one length for all")
     elif _NEEDS[holes] not in shape:
         axis = "mask" if mask != "none" else "bias"
@@ -298,7 +311,70 @@ def _sink(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.MASK, ("smooth", "sink"), message, "keep one of the two")
 
 
+def _packed(case: Complete) -> Iterator[Impossible]:
+    packed, op = case.values["packed"], _operator(case)
+    if packed == "none":
+        return
+    if op != "mha" and packed == "kv":
+        message = f"{op} ({TEXTS[op]}) packs query, key and value, not key and value alone"
+        yield Impossible(Mistake.FOREIGN, ("packed", "op"), message, "use `packed: qkv`, or `op: mha`")
+    if op == "mha" and packed == "qkv" and case.cross:
+        message = "one tensor of query, key and value has as many keys as queries, so there is no `kv_len` beside it"
+        yield Impossible(Mistake.BUFFERS, ("packed", "kv_len"), message, "use `packed: kv`, or `kv_len: auto`")
+    if op == "mha" and case.values["v_head_dim"] != case.values["head_dim"]:
+        message = "key and value that share a tensor have one width"
+        yield Impossible(Mistake.HEADS, ("packed", "v_head_dim"), message, "remove `v_head_dim`, or use `packed: none`")
+
+
+def _layout(case: Complete) -> Iterator[Impossible]:
+    """4-D keys and values, which MultiHeadAttention calls past_key and past_value, are for cross attention alone."""
+    if _operator(case) != "mha" or case.values["layout"] == "bsnh":
+        return
+    if not case.cross:
+        message = "`layout: bnsh` of mha is for key and value of cross attention"
+        yield Impossible(Mistake.BUFFERS, ("layout", "kv_len"), message, "add a `kv_len`, or use `layout: bsnh`")
+    elif case.values["packed"] != "none":
+        message = "key and value that share a tensor have five axes, so there is no `layout: bnsh` beside `packed`"
+        yield Impossible(Mistake.BUFFERS, ("layout", "packed"), message, "remove one of the two")
+    elif case.values["v_head_dim"] != case.values["head_dim"]:
+        message = "key and value in `layout: bnsh` have one width on mha (MultiHeadAttention)"
+        yield Impossible(Mistake.HEADS, ("layout", "v_head_dim"), message, "remove `v_head_dim`, or use `layout: bsnh`")
+
+
+PROJECTED_DATA = ("normal", "uniform", "one-hot")
+"""Kinds of data that mean something in rows that are projected before they are compared."""
+
+
+def _merged(case: Complete) -> Iterator[Impossible]:
+    """What com.microsoft Attention asks of its past."""
+    if _operator(case) != "ms-attention":
+        return
+    past = case.largest("past_len") > 0 or case.has("capacity") or case.values["past"] != "auto"
+    if past and case.values["v_head_dim"] != case.values["head_dim"]:
+        message = "com.microsoft Attention keeps past keys and values in one tensor, so that they have one width"
+        yield Impossible(Mistake.HEADS, ("v_head_dim", "past_len"), message, "remove `v_head_dim`, or the past")
+    if past and case.values["present"] == "absent":
+        message = "past and present of com.microsoft Attention shall be used together, by its text"
+        yield Impossible(Mistake.BUFFERS, ("present", "past_len"), message, "use `present: asked`")
+
+
+def _projected(case: Complete) -> Iterator[Impossible]:
+    """What com.microsoft Attention's input can hold: rows before they are projected."""
+    if _operator(case) != "ms-attention":
+        return
+    for axis in ("q_values", "k_values", "v_values"):
+        if axis in case.written and case.has(axis):
+            message = f"`{axis}` cannot be said of ms-attention, which makes queries, keys and values by itself"
+            yield Impossible(Mistake.FOREIGN, (axis, "op"), message, "leave it out, or use `op: mha`")
+    if case.values["data"] not in PROJECTED_DATA:
+        message = f"`data: {case.values['data']}` shapes queries and keys, which ms-attention makes by itself"
+        yield Impossible(Mistake.FOREIGN, ("data", "op"), message, f"use {listed(PROJECTED_DATA)}")
+
+
 def _stages(case: Complete) -> Iterator[Impossible]:
+    if _operator(case) == "mha" and case.values["scores"] in ("raw", "capped", "weights"):
+        message = f"mha (MultiHeadAttention) gives `biased` scores, not `{case.values['scores']}`"
+        yield Impossible(Mistake.FOREIGN, ("scores", "op"), message, "its output qk comes before the softmax")
     if _operator(case) == "gqa" and case.values["scores"] in ("raw", "capped"):
         message = f"gqa (GroupQueryAttention) gives `biased` scores or `weights`, not `{case.values['scores']}`"
         yield Impossible(Mistake.FOREIGN, ("scores", "op"), message, "its qk_output is before or after the softmax")
@@ -321,5 +397,9 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("mask_len", "bias", "mask", "capacity", *_SIZES), _mask_len),
     (("sink", "smooth"), _sink),
     (("op", "scores"), _stages),
+    (("op", "packed", "kv_len", "v_head_dim", "head_dim"), _packed),
+    (("op", "layout", "packed", "kv_len", "v_head_dim", "head_dim"), _layout),
+    (("op", "past", "capacity", "present", "v_head_dim", "head_dim", *_SIZES), _merged),
+    (("op", "data", "q_values", "k_values", "v_values"), _projected),
 )
 """The axes that a rule looks at, beside those that they follow from, and the rule."""

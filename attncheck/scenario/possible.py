@@ -140,6 +140,7 @@ _MEMORY_NEEDS = (
     "bias",
     "mask",
     "scores",
+    "input_dim",
 )
 
 
@@ -154,9 +155,10 @@ def _shape(case: Complete) -> Shape:
         slots=max(case.longest, capacity) if isinstance(capacity, int) else case.longest,
         heads=case.integer("heads"),
         # An operator with the KV heads repeated holds `heads` of them.
-        kv_heads=case.integer("heads" if case.values["op"] == "mha" else "kv_heads"),
+        kv_heads=case.integer("heads" if case.values["op"] in operators.MASKED else "kv_heads"),
         head_dim=max(case.integer("head_dim"), case.integer("v_head_dim")),
         over_scores=sum(case.has(axis) for axis in ("bias", "mask", "scores")),
+        input_dim=case.integer("input_dim") if case.values["op"] == "ms-attention" else 0,
         rotary_cache=case.integer("rotary_cache") if rotates else 0,
         rotary_dim=case.integer("rotary_dim") if rotates else 0,
     )

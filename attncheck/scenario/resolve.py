@@ -21,6 +21,14 @@ def value_of(node: Node) -> Value:
     return node.value  # type: ignore[return-value]
 
 
+def _width(values: Mapping[str, Value]) -> int:
+    """All heads side by side: as wide as the rows that models project."""
+    heads, dim = values["heads"], values["head_dim"]
+    assert isinstance(heads, int)
+    assert isinstance(dim, int)
+    return heads * dim
+
+
 def complete(assigned: Mapping[str, Value]) -> Complete:
     """Fill in every default. Lists whose length is not the batch's are left for `possible` to complain about."""
     values: dict[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
@@ -38,6 +46,7 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     values.setdefault("kv_heads", values["heads"])
     values.setdefault("rotary_dim", values["head_dim"])
     values.setdefault("v_head_dim", values["head_dim"])
+    values.setdefault("input_dim", _width(values))
     case = Complete(values, frozenset(assigned), batch)
     values.setdefault("opset", case.lowest_opset)
     if "rotary_cache" not in values:
@@ -90,6 +99,8 @@ def scenario(
         present=values["present"] == "asked",
         past=values["past"],
         packed=values["packed"],
+        qkv_bias=values["qkv_bias"],
+        input_dim=values["input_dim"] if values["op"] == "ms-attention" else 0,
         query_seqlens=values["query_seqlens"],
         qk_norm=_unless(values["qk_norm"], "none"),
         window_cache=values["window_cache"],

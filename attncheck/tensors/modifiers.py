@@ -1,7 +1,8 @@
-"""What joins q, k and their scores: bias, holes, sink, gains, scattered positions. All a pure function of coordinates.
+"""What joins q, k and their scores: bias, holes, sink, gains, and what projects. As all data, by coordinates alone.
 
-The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", "positions" and those of the gains.
-A bias and a hole stand at (b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
+The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", those of the gains, and of the
+projection "wq", "wk", "wv", "bq", "bk", "bv". A bias and a hole stand at (b, h, s of the query, s of the key): cutting
+the past keeps what the nearest keys had.
 """
 
 from __future__ import annotations
@@ -42,6 +43,25 @@ def scattered(seed: int, batch: int, rows: int, limit: int) -> NDArray[np.int64]
     """Positions within [0, limit), in no order, int64 [batch, rows]: one for each token."""
     bits = rows_bits(seed, "positions", batch, 1, np.broadcast_to(np.arange(rows), (batch, rows)))[:, 0]
     return np.asarray(bits % np.uint64(limit), np.int64)
+
+
+def weights(seed: int, role: str, width: int, heads: int, dim: int) -> NDArray[np.float64]:
+    """Nearly normal, divided by the first power of two that is not below sqrt(width), float64 [width, heads, dim].
+
+    Rows of variance 1 become rows of variance 1/4 to 1. role "q", "k" or "v".
+    """
+    root = 1
+    while root * root < width:
+        root *= 2
+    rows = rows_bits(seed, f"w{role}", 1, heads, np.arange(width, dtype=np.int64)[None, :])
+    values: NDArray[np.float64] = normal(element_bits(rows, dim))[0].transpose(1, 0, 2) / root
+    return values
+
+
+def projection_bias(seed: int, role: str, heads: int, dim: int) -> NDArray[np.float64]:
+    """Uniform on [-1, 1), float64 [heads, dim]; role "q", "k" or "v"."""
+    rows = rows_bits(seed, f"b{role}", 1, heads, np.zeros((1, 1), np.int64))
+    return uniform(element_bits(rows, dim))[0, :, 0]
 
 
 def _bits(

@@ -2,7 +2,9 @@
 
 A Problem, as the plain dict that crosses, names for each role ("query", "output", ...) a graph input or output and its
 layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, in three axes, [batch, rows,
-heads * dim]. Roles may share an array: then `packed` tells how many heads that has, and `first` where the role's begin.
+heads * dim]. Roles may share an array: then `packed` tells how many heads that has, and `first` where the role's begin;
+"bsnph" is [batch, rows, heads, part, dim] and "pbnsh" [part, batch, heads, rows, dim], a part for each role. Queries,
+new keys and new values are given as the problem's `projection`, where it has one, makes them of the graph's inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
     found = {}
     for role, tensor in problem.items():
         if _is_tensor(tensor) and role not in OUTPUTS:
-            found[role] = _split(inputs[tensor["name"]], tensor, _heads(problem, role))
+            found[role] = _rows(problem, role, tensor, inputs)
     if problem.get("rotary"):
         found["cos"], found["sin"] = (inputs[problem["rotary"][name]] for name in ("cos", "sin"))
     if problem.get("norm"):
@@ -38,6 +40,30 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
     return found
 
 
+def _rows(
+    problem: Dict[str, Any], role: str, tensor: Dict[str, Any], inputs: Dict[str, np.ndarray]
+) -> np.ndarray:
+    """A role as it is attended with: projected in float32 where the problem says so, and stored in its dtype."""
+    array, heads = inputs[tensor["name"]], _heads(problem, role)
+    projection = problem.get("projection") or {}
+    weights, bias = (_columns(projection.get(name), role) for name in ("weights", "bias"))
+    if weights is None and bias is None:
+        return _split(array, tensor, heads)
+    rows = _split(array, tensor, heads if weights is None else 1).astype(np.float32)
+    width = heads * (problem["v_head_dim"] if role == "value" else problem["head_dim"])
+    if weights is not None:
+        columns = inputs[weights[0]][:, weights[1] : weights[1] + width].astype(np.float32)
+        rows = _unpacked(rows[:, 0] @ columns, "bsnh", heads)
+    if bias is not None:
+        rows = rows + inputs[bias[0]][bias[1] : bias[1] + width].astype(np.float32).reshape(heads, 1, -1)
+    return rows.astype(array.dtype)
+
+
+def _columns(columns: Any, role: str) -> Any:
+    """Name and first column of weights or a bias that a role has, or None."""
+    return None if not columns or columns.get(role) is None else (columns["name"], columns[role])
+
+
 def graph_outputs(
     problem: Dict[str, Any], given: Dict[str, np.ndarray], outputs: List[Dict[str, Any]]
 ) -> Dict[str, np.ndarray]:
@@ -47,15 +73,21 @@ def graph_outputs(
     unknown = sorted(set(given) - set(wanted))
     if unknown:
         raise Failure("malformed", "it returned %s; the outputs are %s" % (", ".join(unknown), ", ".join(wanted)))
-    found = {}
+    found: Dict[str, np.ndarray] = {}
     for role, array in given.items():
         name, layout = wanted[role]["name"], wanted[role].get("layout", "bnsh")
         expected = _split_shape(shapes[name], layout, _heads(problem, role))
+        if layout == "pbnsh":
+            expected = shapes[name][1:]
         if array.shape != expected:
             raise Failure(
                 "malformed", "output %s has shape %s, expected %s" % (role, list(array.shape), list(expected))
             )
-        found[name] = (array.transpose(0, 2, 1, 3) if layout == "bsnh" else array).reshape(shapes[name])
+        if layout == "pbnsh":
+            whole = found.setdefault(name, np.zeros(shapes[name], array.dtype))
+            whole[wanted[role]["first"] // _heads(problem, role)] = array
+        else:
+            found[name] = (array.transpose(0, 2, 1, 3) if layout == "bsnh" else array).reshape(shapes[name])
     return found
 
 
@@ -73,6 +105,9 @@ def _split(array: np.ndarray, tensor: Dict[str, Any], heads: int) -> np.ndarray:
 def _unpacked(array: np.ndarray, layout: str, heads: int) -> np.ndarray:
     if layout == "bnsh":
         return array
+    if layout in ("bsnph", "pbnsh"):
+        parts = array.transpose(0, 3, 2, 1, 4) if layout == "bsnph" else array.transpose(1, 0, 2, 3, 4)
+        return parts.reshape(parts.shape[0], parts.shape[1] * parts.shape[2], *parts.shape[3:])
     if array.ndim == 3:
         batch, rows, width = array.shape
         array = array.reshape(batch, rows, heads, width // heads)

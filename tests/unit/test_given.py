@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
@@ -18,7 +19,7 @@ from attncheck.graph.model_file import UnusableModel
 from attncheck.oracle import attention
 from attncheck.problem import Problem
 from attncheck.scenario.model import Scenario
-from tests.drawing import attention_scenarios, featured_scenarios, scenario, scenarios
+from tests.drawing import attention_scenarios, featured_scenarios, projected_scenarios, scenario, scenarios
 
 LIMIT = 2**28
 ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -55,12 +56,12 @@ def test_every_drawn_attention_comes_back_from_its_file_and_arrays(tmp_path: Pat
 
 
 @ONE_FOLDER
-@given(featured_scenarios())
+@given(st.one_of(featured_scenarios(), projected_scenarios()))
 def test_every_drawn_feature_comes_back_from_its_file_and_arrays(tmp_path: Path, drawn: Scenario) -> None:
     comes_back(drawn, tmp_path)
 
 
-@pytest.mark.parametrize("op", ["gqa", "mha", "attention"])
+@pytest.mark.parametrize("op", ["gqa", "mha", "ms-attention", "attention"])
 def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: str) -> None:
     axes = {"opset": 24, "capacity": 12} if op == "attention" else {}
     drawn = scenario(op=op, batch=2, q_len=(3, 1), past_len=(9, 9), heads=4, kv_heads=4, head_dim=16, **axes)

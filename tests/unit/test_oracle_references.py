@@ -19,7 +19,7 @@ from attncheck.compare import judge
 from attncheck.graph import read, write
 from attncheck.oracle.attention import answer
 from attncheck.problem import Problem, Tensor
-from attncheck.scenario.model import DataKind, Scenario, Stage
+from attncheck.scenario.model import DataKind, Packed, Scenario, Stage
 from attncheck.tensors import data
 from tests.drawing import features, scenarios
 
@@ -145,9 +145,8 @@ def featured_gqa(draw: st.DrawFn) -> Scenario:
     scores = draw(st.sampled_from(stages))
     if chosen.get("holes", "none") != "none" and scores == "biased":
         scores = None  # with one query, nothing might be left to compare
-    return replace(
-        drawn, sink=sink == "sink", smooth=sink == "smooth", packed=draw(st.booleans()), scores=scores, **chosen
-    )
+    packed: Packed = draw(st.sampled_from(("none", "qkv")))
+    return replace(drawn, sink=sink == "sink", smooth=sink == "smooth", packed=packed, scores=scores, **chosen)
 
 
 @settings(max_examples=150)

@@ -19,7 +19,14 @@ from attncheck.graph.session import Bound
 from attncheck.oracle import ask
 from attncheck.scenario import from_command_line
 from attncheck.scenario.model import Scenario
-from tests.drawing import attention_scenarios, featured_scenarios, rotary_scenarios, scenario, scenarios
+from tests.drawing import (
+    attention_scenarios,
+    featured_scenarios,
+    projected_scenarios,
+    rotary_scenarios,
+    scenario,
+    scenarios,
+)
 
 BACKEND = OrtCpu()
 
@@ -40,6 +47,9 @@ def worker() -> Iterator[Worker]:
         scenario(op="attention", opset=24, q_len=(1,), past_len=(3,), bias="1xT"),
         scenario(op="mha", v_head_dim=8),
         scenario(op="mha", past_len=(3,), capacity=7),
+        scenario(op="mha", keys=(9,), layout="bnsh", causal=False, qkv_bias=True),
+        scenario(op="ms-attention", past_len=(3,), qkv_bias=True),
+        scenario(op="ms-attention", bias="1x1xSxT"),
     ],
     ids=lambda taken: f"{taken.op}-{taken.opset}",
 )
@@ -48,7 +58,7 @@ def test_what_lies_beside_a_declared_refusal_is_taken(worker: Worker, taken: Sce
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.one_of(featured_scenarios(), attention_scenarios()))
+@given(st.one_of(featured_scenarios(), attention_scenarios(), projected_scenarios(("float32", "float16"))))
 def test_it_agrees_with_the_oracle_on_every_feature(worker: Worker, drawn: Scenario) -> None:
     agrees(worker, drawn)
 
@@ -97,6 +107,11 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(op="attention", opset=25, window=3, softmax_precision="bfloat16"), "softmax_precision of bfloat16"),
         (scenario(op="mha", past_len=(3,), v_head_dim=8), "only where v_head_dim is head_dim"),
         (scenario(op="mha", past_len=(3,), capacity=9, present=False), "only where the present is asked for"),
+        (scenario(op="mha", packed="qkv"), "no packed query, key and value"),
+        (scenario(op="mha", packed="kv"), "nor packed key and value"),
+        (scenario(op="ms-attention", past_len=(3,), bias="1x1xSxT"), "no attention_bias beside a past"),
+        (scenario(op="ms-attention", past_len=(3,), capacity=9), "no buffer that past and present share"),
+        (scenario(op="ms-attention", past_len=(3,), present=False), "only where the present is asked for"),
     ],
 )
 def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, words: str) -> None:

@@ -38,6 +38,9 @@ def specialisations() -> frozenset[tuple[str, str]]:
         work(scenario(dtype=dtype, past_len=(9,), window=3, window_cache=True, qk_norm="plain"))
         for dtype in ("float32", "float16")
     ]
+    merged = [
+        work(scenario(dtype=dtype, op="ms-attention", past_len=(3,), qkv_bias=True)) for dtype in ("float32", "float16")
+    ]
     featured = [
         scored(sunk(masked(packed(given), mask), np.zeros(4), smooth=True), stage)
         for given in plain
@@ -46,7 +49,7 @@ def specialisations() -> frozenset[tuple[str, str]]:
     ]
     return frozenset(
         (dispatch.shader, dispatch.prelude)
-        for given in (*plain, *cached, *featured)
+        for given in (*plain, *cached, *merged, *featured)
         for kernel in KERNELS
         for dispatch in plan(given, kernel).dispatches
     )
@@ -72,7 +75,7 @@ def test_every_shader_compiles_with_every_prelude_in_use() -> None:
 
 def test_shapes_and_features_specialise_nothing() -> None:
     """Pipelines cost most of a cold start: a few for all cases there are."""
-    assert len(specialisations()) <= 20
+    assert len(specialisations()) <= 22
 
 
 def test_only_enable_and_aliases_are_prepended() -> None:

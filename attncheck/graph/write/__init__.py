@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
 from attncheck.graph.model import symbolic
-from attncheck.graph.write import attention, gqa, mha, rotary, sparse
+from attncheck.graph.write import attention, gqa, mha, ms_attention, rotary, sparse
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 
@@ -15,6 +15,7 @@ _WRITERS = {
     "sparse": sparse.write,
     "rotary": rotary.write,
     "ms-rotary": rotary.write_microsoft,
+    "ms-attention": ms_attention.write,
 }
 
 

@@ -58,7 +58,7 @@ def new_rows(scenario: Scenario) -> Inputs:
         name: poison.blank_unread(parts.new_rows(scenario, tensor, count), read)
         for name, (tensor, count) in heads.items()
     }
-    if scenario.packed:
+    if scenario.packed == "qkv":
         together = np.concatenate(list(rows.values()), axis=1)
         return [("query", parts.packed(together, scenario.dtype)), ("key", None), ("value", None)]
     return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]

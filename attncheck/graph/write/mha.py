@@ -1,8 +1,6 @@
 """Writes com.microsoft MultiHeadAttention, the twin of a GQA case: each KV head stands once a query head of its group.
 
-Right padding of ragged prompts is said with a key mask of lengths [batch]. A ragged past is padded on the left to one
-length, said with a key mask [batch, kv_len]; the masked slots are read by the operator, so they hold finite numbers.
-With a capacity past and present are one buffer, of which ``past_sequence_length`` slots are past.
+Right padding of ragged prompts is said with a key mask of lengths [batch], a ragged past with one of [batch, kv_len].
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.case import Output
 from attncheck.graph.model import single_node_model
-from attncheck.graph.write import over_scores, parts
+from attncheck.graph.write import over_scores, padded, parts, projections
 from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import poison
@@ -24,11 +22,11 @@ def write(scenario: Scenario) -> Parts:
     """One MultiHeadAttention node; scale and causality as `scenario` says."""
     inputs: Inputs = [
         *_new_rows(scenario),
-        ("bias", None),
+        ("bias", projections.bias(scenario)),
         ("key_padding_mask", _key_mask(scenario)),
         ("attention_bias", over_scores.bias(scenario, max(scenario.past_len) + parts.new_count(scenario))),
         *_past(scenario),
-        ("past_sequence_length", _past_length(scenario)),
+        ("past_sequence_length", padded.past_length(scenario)),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("MultiHeadAttention", inputs, outputs, _attributes(scenario))
@@ -39,68 +37,49 @@ def _new_rows(scenario: Scenario) -> Inputs:
     group = scenario.heads // scenario.kv_heads
     new_len = scenario.q_len if scenario.keys is None else scenario.keys
     seen = np.arange(max(new_len)) < np.array(new_len)[:, None]
+    query = parts.new_rows(scenario, "q", scenario.heads)
+    key = parts.new_rows(scenario, "k", scenario.kv_heads, group)
     value = poison.overwrite_hidden(parts.new_rows(scenario, "v", scenario.kv_heads, group), seen)
-    rows = {
-        "query": parts.new_rows(scenario, "q", scenario.heads),
-        "key": parts.new_rows(scenario, "k", scenario.kv_heads, group),
-        "value": value,
-    }
-    return [(name, parts.packed(array, scenario.dtype)) for name, array in rows.items()]
+    if scenario.packed == "qkv":
+        return [("query", _head_by_head(scenario, query, key, value)), ("key", None), ("value", None)]
+    first = ("query", parts.packed(query, scenario.dtype))
+    if scenario.packed == "kv":
+        return [first, ("key", _head_by_head(scenario, key, value)), ("value", None)]
+    lay = parts.buffer if scenario.layout == "bnsh" else parts.packed
+    return [first, ("key", lay(key, scenario.dtype)), ("value", lay(value, scenario.dtype))]
+
+
+def _head_by_head(scenario: Scenario, *roles: NDArray[np.float64]) -> Array:
+    """[batch, rows, heads, number of roles, dim]."""
+    return parts.buffer(np.stack(roles, axis=3).transpose(0, 2, 1, 3, 4), scenario.dtype)
 
 
 def _past(scenario: Scenario) -> Inputs:
-    length = max(scenario.past_len)
-    slots = length if scenario.capacity is None else scenario.capacity
-    if slots == 0 and scenario.past == "auto":
-        return [("past_key", None), ("past_value", None)]
-    group = scenario.heads // scenario.kv_heads
-    first = np.full(scenario.batch, -length)
-    key, value = (parts.past_rows(scenario, tensor, scenario.kv_heads, first, slots, group) for tensor in ("k", "v"))
-    value[:, :, :length] = poison.overwrite_hidden(value[:, :, :length], ~_left_padding(scenario))
-    read = np.broadcast_to(np.arange(slots) < length, (scenario.batch, slots))
-    return [
-        (name, parts.buffer(poison.blank_unread(rows, read), scenario.dtype))
-        for name, rows in (("past_key", key), ("past_value", value))
-    ]
-
-
-def _past_length(scenario: Scenario) -> Array | None:
-    """How much of a buffer that past and present share is past; None where they are buffers of their own."""
-    shared = scenario.capacity is not None or scenario.past == "full"
-    return np.array([max(scenario.past_len)], np.int32) if shared else None
-
-
-def _present_slots(scenario: Scenario) -> int:
-    if scenario.past == "full":
-        return max(scenario.past_len)
-    return scenario.capacity or max(scenario.past_len) + parts.new_count(scenario)
-
-
-def _left_padding(scenario: Scenario) -> NDArray[np.bool_]:
-    """[batch, max(past_len)]: the slots of the past buffer in front of an entry's own past."""
-    length = max(scenario.past_len)
-    return np.asarray(np.arange(length) < length - np.array(scenario.past_len)[:, None])
+    past = padded.past(scenario)
+    key, value = (None, None) if past is None else (parts.buffer(rows, scenario.dtype) for rows in past)
+    return [("past_key", key), ("past_value", value)]
 
 
 def _key_mask(scenario: Scenario) -> Array | None:
     if scenario.mask is not None:
-        kept = over_scores.kept(scenario, max(scenario.past_len) + parts.new_count(scenario))
-        return kept.astype(np.int32)
+        return padded.mask(scenario)
     if len(set(scenario.past_len)) > 1:
         new = np.ones((scenario.batch, max(scenario.q_len)), bool)
-        return np.concatenate([~_left_padding(scenario), new], axis=1).astype(np.int32)
+        return np.concatenate([~padded.left_padding(scenario), new], axis=1).astype(np.int32)
     if len(set(scenario.kv_len)) > 1:
         return np.array(scenario.kv_len, np.int32)
     return None
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
-    present = (scenario.batch, scenario.heads, _present_slots(scenario))
-    merged = (scenario.batch, max(scenario.q_len), scenario.heads * scenario.value_dim)
+    batch, heads, rows = scenario.batch, scenario.heads, max(scenario.q_len)
+    present = (batch, heads, padded.present_slots(scenario))
+    scores = (batch, heads, rows, max(scenario.past_len) + parts.new_count(scenario))
     return (
-        Output("output", scenario.dtype, merged),
+        Output("output", scenario.dtype, (batch, rows, heads * scenario.value_dim)),
         Output("present_key", scenario.dtype, (*present, scenario.head_dim)) if scenario.present else None,
         Output("present_value", scenario.dtype, (*present, scenario.value_dim)) if scenario.present else None,
+        Output("qk", scenario.dtype, scores) if scenario.scores else None,
     )
 
 

@@ -15,6 +15,7 @@ from attncheck.oracle.wrong.masks import MASKS
 from attncheck.oracle.wrong.norms import NORMS
 from attncheck.oracle.wrong.positions import POSITIONS
 from attncheck.oracle.wrong.presents import PRESENTS
+from attncheck.oracle.wrong.projections import PROJECTIONS
 from attncheck.oracle.wrong.scores import SCORES
 from attncheck.problem import Problem
 
@@ -28,6 +29,7 @@ OFTEN_TWO = {
 
 _GROUPS = (
     tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
+    PROJECTIONS,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

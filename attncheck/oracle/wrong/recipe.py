@@ -17,7 +17,8 @@ from attncheck.oracle import rotary
 from attncheck.oracle.buffers import kept
 from attncheck.oracle.masks import cover, overlays
 from attncheck.oracle.norm import normalised
-from attncheck.problem import Arrays, Problem, Rotary, Tensor, role_heads
+from attncheck.oracle.projection import projected
+from attncheck.problem import Arrays, Problem, Rotary, Tensor, join_heads, role_heads
 from attncheck.tensors.dtypes import dtype, widen
 
 Float = NDArray[np.float64]
@@ -151,7 +152,8 @@ def _same_operands(one: Recipe, other: Recipe) -> bool:
 
 def _operands(recipe: Recipe) -> Operands:
     problem = recipe.problem
-    q, new_k = _read(recipe, problem.query, problem.heads), _read(recipe, problem.key, problem.kv_heads)
+    q = _projected(recipe, "query", problem.query, problem.heads, problem.head_dim)
+    new_k = _projected(recipe, "key", problem.key, problem.kv_heads, problem.head_dim)
     if problem.norm is not None:
         q_gain, k_gain = (widen(recipe.inputs[it], problem.dtype) for it in (problem.norm.query, problem.norm.key))
         q = recipe.normalise(q, q_gain, problem.norm.query_epsilon)
@@ -159,7 +161,7 @@ def _operands(recipe: Recipe) -> Operands:
     if problem.rotary is not None:
         q = recipe.turn_q(q, problem.rotary, recipe.inputs, problem.dtype)
         new_k = recipe.turn_k(new_k, problem.rotary, recipe.inputs, problem.dtype)
-    new_v = _read(recipe, problem.value, problem.kv_heads)
+    new_v = _projected(recipe, "value", problem.value, problem.kv_heads, problem.v_head_dim)
     keys = recipe.arrange(problem, _present(recipe, problem.past_key, new_k))
     return Operands(q, keys, recipe.arrange(problem, _present(recipe, problem.past_value, new_v)))
 
@@ -174,10 +176,23 @@ def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
         (problem.present_key, kept(problem, results.present_key)),
         (problem.present_value, kept(problem, results.present_value)),
     )
-    found = {tensor.name: _laid_out(array, tensor) for tensor, array in named if tensor is not None}
+    heads: dict[str, list[Float]] = {}
+    tensors: dict[str, Tensor] = {}
+    for tensor, array in named:
+        if tensor is not None:
+            heads.setdefault(tensor.name, []).append(array)
+            tensors[tensor.name] = tensor
+    found = {
+        name: join_heads(np.concatenate(arrays, axis=1), tensors[name].layout)
+        for name, arrays in heads.items()
+    }
     if problem.scores is not None and results.scores is not None:
         found[problem.scores.name] = results.scores
     return found
+
+
+def _projected(recipe: Recipe, role: str, tensor: Tensor, heads: int, dim: int) -> Float:
+    return projected(recipe.problem, role, tensor, recipe.inputs, heads, dim).values
 
 
 def _read(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
@@ -312,10 +327,3 @@ def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:
 
 def _finite(top: Float) -> Float:
     return np.where(np.isneginf(top), 0.0, top)
-
-
-def _laid_out(array: Float, tensor: Tensor) -> Float:
-    if tensor.layout == "bnsh":
-        return array
-    batch, heads, rows, dim = array.shape
-    return array.transpose(0, 2, 1, 3).reshape(batch, rows, heads * dim)
