@@ -17,6 +17,7 @@ from attncheck.graph.case import Case
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
 from attncheck.scenario.expression import parse
+from attncheck.scenario.select import HUGE
 from attncheck.vocabulary import ExitCode
 
 Some = TypeVar("Some")
@@ -37,7 +38,7 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Give
     try:
         cases, unmatched = _named(base, given)
         _refuse_unmatched(unmatched, cases)
-        changed = [_changed(case, given, limit) for case in _kept(cases, given)]
+        changed = [_changed(case, given, limit) for case in _without_huge(_kept(cases, given), given)]
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
         raise Stop(f"{mistakes}; nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
@@ -53,6 +54,16 @@ def _kept(cases: Sequence[Given], given: Mapping[str, Any]) -> list[Given]:
     whole = [case for case in cases if isinstance(case, Case)]
     kept = {case.id for case in scenarios} | {case.id for case in fitting(whole, keyword) if not given["tag"]}
     return [case for case in cases if case.id in kept]
+
+
+def _without_huge(cases: Sequence[Given], given: Mapping[str, Any]) -> Sequence[Given]:
+    """The cases but those tagged `huge`, unless the tag is asked for or nothing else is named."""
+    rest = [case for case in cases if isinstance(case, Case) or HUGE not in case.tags]
+    left_out = len(cases) - len(rest)
+    if not rest or not left_out or HUGE in given["tag"]:
+        return cases
+    progress(f"{plural(left_out, 'case')} tagged {HUGE} left out; to run them: --tag {HUGE}")
+    return rest
 
 
 def fitting(cases: Sequence[Case], keyword: str) -> list[Case]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from attncheck.scenario import operators, session_rules, turning
+from attncheck.scenario.axes import ROTARIES
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
@@ -148,11 +149,12 @@ def _shape(case: Complete) -> Shape:
     capacity = case.values["capacity"]
     cache = case.values["rotary_cache"]
     rotates = case.values["rotary"] != "none" and isinstance(cache, int)
+    slots = max(case.longest, capacity) if isinstance(capacity, int) else case.longest
     return Shape(
         dtype=str(case.values["dtype"]),
         batch=case.batch,
         rows=case.largest("q_len"),
-        slots=max(case.longest, capacity) if isinstance(capacity, int) else case.longest,
+        slots=0 if case.values["op"] in ROTARIES else slots,
         heads=case.integer("heads"),
         # An operator with the KV heads repeated holds `heads` of them.
         kv_heads=case.integer("heads" if case.values["op"] in operators.MASKED else "kv_heads"),

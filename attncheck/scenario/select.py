@@ -11,6 +11,9 @@ from attncheck.scenario.expression import Expression, parse
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario
 
+HUGE = "huge"
+"""The tag of cases that take minutes or gigabytes: left out unless it is asked for."""
+
 
 def select(
     scenarios: Sequence[Scenario],

@@ -320,3 +320,18 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:
         return b""
+
+
+def test_cases_tagged_huge_are_left_out_and_told_unless_they_are_asked_for(folder: Path) -> None:
+    text = "scenarios: [{name: small}, {name: large, tags: [huge]}, {name: other, tags: [huge], q_len: 2}]\n"
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+
+    left = attncheck("run", "mine.yaml", "--list", folder=folder)
+    asked = attncheck("run", "mine.yaml", "--list", "--tag", "huge", folder=folder)
+    alone = attncheck("run", "mine.yaml::large", "--list", folder=folder)
+
+    assert left.stdout.split() == ["mine.yaml::small"]
+    assert left.stderr == "attncheck: 2 cases tagged huge left out; to run them: --tag huge\n"
+    assert asked.stdout.split() == ["mine.yaml::large", "mine.yaml::other"]
+    assert alone.stdout.split() == ["mine.yaml::large"]
+    assert alone.stderr == ""

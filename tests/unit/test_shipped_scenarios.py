@@ -15,14 +15,17 @@ from ruamel.yaml import YAML
 
 from attncheck.scenario import Scenario, Source, load, select
 from attncheck.scenario.memory import Shape, parts
+from attncheck.scenario.select import HUGE
 from attncheck.shipped import scenarios_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(scenarios_dir().glob("*.yaml"))
 HOSTILE = {"large-logits", "rising-scores", "huge-logit", "ties"}
 THRESHOLD = 1024
-CASES = load([scenarios_dir()], base=scenarios_dir(), prefix="shipped/")
-BY_HAND = [case for case in CASES if not {"pairs", "huge"} & set(case.tags)]
+EVERY = load([scenarios_dir()], base=scenarios_dir(), prefix="shipped/")
+CASES = [case for case in EVERY if HUGE not in case.tags]
+"""What runs unless more is asked for."""
+BY_HAND = [case for case in CASES if "pairs" not in case.tags]
 """Those whose every scenario is about one fault; the others are tested in test_pairs.py."""
 
 
@@ -243,3 +246,14 @@ def test_a_smoke_run_is_a_handful_with_every_file() -> None:
 ])  # fmt: skip
 def test_a_tag_means_what_it_says(tag: str, holds: Any) -> None:
     assert {case.id for case in BY_HAND if tag in case.tags} == {case.id for case in BY_HAND if holds(case)}
+
+
+@pytest.mark.parametrize(("limit", "is_beyond"), [
+    ("128 MiB in a binding", lambda it: (it.capacity or 0) * it.kv_heads * it.head_dim * 4 > 128 * 2**20),
+    ("65,535 workgroups", lambda it: it.batch > 65_535),
+    ("65,535 rows of a sequence", lambda it: max(it.q_len) > 65_535),
+    ("65,535 keys", lambda it: max(it.kv_len) > 65_535 and it.op == "gqa"),
+])  # fmt: skip
+def test_one_case_beyond_each_limit_is_tagged_huge(limit: str, is_beyond: Any) -> None:
+    assert any(is_beyond(case) for case in EVERY if HUGE in case.tags)
+    assert not any(is_beyond(case) for case in CASES)
