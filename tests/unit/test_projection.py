@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,3 +261,15 @@ def test_a_users_function_is_given_projected_rows_and_gives_one_present(case: Sc
     events = engine.run([case], [backend], None, engine.Options(time_limit=20.0))
     (found,) = (result for event in events if isinstance(event, CaseFinished) for result in event.results)
     assert found.verdict is Verdict.PASS, found.message
+
+
+@pytest.mark.parametrize(("filled", "hides"), [(-10000.0, True), (-5.0, False)])
+def test_a_mask_filter_value_that_hides_nothing_is_not_read_as_a_mask(filled: float, hides: bool) -> None:
+    case = write.build(scenario(op="mha", q_len=(1, 3), causal=False))
+    model = onnx.load_model_from_string(case.model)
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("mask_filter_value", filled))
+    if hides:
+        assert read.problem(model.SerializeToString(), case.inputs).visible[0, 0].tolist() == [0, 1]
+        return
+    with pytest.raises(read.Unreadable, match="it weakens keys and hides none"):
+        read.problem(model.SerializeToString(), case.inputs)

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import Mask
 
+HIDES = -1000.0
+"""Added to a score, this or less leaves the key no weight in float32: `mask_filter_value` then hides."""
+
 
 @dataclass(frozen=True)
 class KeyMask:
@@ -33,6 +36,12 @@ def read(node: Node, index: int, batch: int, rows: int, kv_len: int, *, what: st
     first, end = np.zeros(batch, np.int64), np.full(batch, kv_len)
     if name is None or mask is None:
         return KeyMask(first, end)
+    filled = node.attribute("mask_filter_value", -10000.0)
+    if filled > HIDES:
+        raise Unreadable(
+            f"{node.op} with a {what} and mask_filter_value {filled:g} is not read by attncheck: it weakens keys and "
+            f"hides none; {HIDES:g} or less hides"
+        )
     said = np.asarray(mask, np.int64)
     if said.shape in ((batch,), (3 * batch + 2,)):
         return KeyMask(first, said[:batch])
