@@ -15,9 +15,10 @@ from typing import get_args
 
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.cli.main import COMMANDS
+from attncheck.relations.table import RELATIONS
 from attncheck.reports import json_report
 from attncheck.scenario import expectation_document
-from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text
+from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text, table
 from attncheck.scenario.model import DataKind
 from attncheck.tensors.data import purpose
 from attncheck.vocabulary import PRECEDENCE, ExitCode, Verdict
@@ -39,6 +40,12 @@ def data_kinds() -> str:
     return f"| data | values, and the faults that they expose |\n| --- | --- |\n{rows}"
 
 
+def relations() -> str:
+    """The table of relations: what must hold, and what a kernel gets wrong where it does not."""
+    rows = ((f"`{it.name}`", it.words, it.breaks) for it in RELATIONS.values())
+    return table(("relation", "what must hold", "what breaks it"), rows)
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
     ("expectations.md", "keys"): expectation_document.keys_table,
@@ -47,6 +54,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("verdicts/README.md", "statuses"): status_table,
     ("verdicts/README.md", "flags"): flag_table,
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
+    ("relations.md", "relations"): relations,
     ("scenarios.md", "axes"): axes_table,
     ("scenarios.md", "keys"): keys_table,
     ("scenarios.md", "data"): data_kinds,

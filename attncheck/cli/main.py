@@ -23,6 +23,7 @@ from attncheck.vocabulary import ExitCode
 
 COMMANDS = {
     "run": "attncheck.cli.run:run",
+    "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",

@@ -81,7 +81,7 @@ class Chosen:
         return (*self.candidates, *([self.reference] if self.reference is not None else []))
 
 
-def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
+def run(cases: Sequence[engine.Runnable], wanted: Wanted) -> ExitCode:
     """Run `cases`, print the table as the results come, and give the exit code."""
     chosen = _backends(wanted)
     _check_tolerances(cases, _placing(wanted))
@@ -94,7 +94,7 @@ def run(cases: Sequence[engine.Given], wanted: Wanted) -> ExitCode:
 
 
 def _run(
-    cases: Sequence[engine.Given], chosen: Chosen, wanted: Wanted, kept: Record, told: Reports
+    cases: Sequence[engine.Runnable], chosen: Chosen, wanted: Wanted, kept: Record, told: Reports
 ) -> ExitCode:
     names = [backend.name for backend in chosen.every]
     printer = Printer(silent=told.take_stdout)
@@ -167,7 +167,7 @@ def _identity(backend: Backend) -> str:
         return "unavailable"
 
 
-def _check_tolerances(cases: Sequence[engine.Given], settings: Settings) -> None:
+def _check_tolerances(cases: Sequence[engine.Runnable], settings: Settings) -> None:
     """Raise Stop where a scenario gives a tolerance to a backend that there is not: it would silently do nothing."""
     for case in cases:
         for name in case.tolerance if isinstance(case, Scenario) else ():

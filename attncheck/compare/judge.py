@@ -12,7 +12,7 @@ subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,38 +155,55 @@ def _difference(
     if role.name == "scores":
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
-    error, nonfinite = errors(got, expected)
     boundless = answer.stated & np.isfinite(answer.values) & ~np.isfinite(tolerance)
     if boundless.any():
         raise Incomparable(
             f"output {answer.output}: no finite tolerance for {np.count_nonzero(boundless)} elements: the bound of "
             "the rounding error overflows; give the case plainer numbers"
         )
+
+    def by_place(array: NDArray[Any]) -> Any:
+        return split_heads(array, layout, heads)
+
+    arrays = (by_place(array) for array in (got, expected, tolerance, answer.stated))
+    return held(role.name, answer.output, subject, against, *arrays)
+
+
+def held(
+    role: str,
+    output: str,
+    subject: str,
+    against: str,
+    got: Float,
+    expected: Float,
+    tolerance: Float,
+    stated: NDArray[np.bool_],
+) -> Difference:
+    """`got` against `expected` where `stated`, each [batch, heads, rows, dim], by a tolerance for each element."""
+    error, nonfinite = errors(got, expected)
     # Whatever has no tolerance to be divided by must be exact: NaN in a bound never lets an error pass.
     margin = np.where(error > 0.0, np.inf, 0.0)
     np.divide(error, tolerance, out=margin, where=np.isfinite(tolerance) & (tolerance > 0.0))
-    margin[~answer.stated] = -1.0
-
-    by_place = split_heads(margin, layout, heads)
-    batch, head, row, dim = (int(i) for i in np.unravel_index(int(np.argmax(by_place)), by_place.shape))
+    margin[~stated] = -1.0
+    batch, head, row, dim = (int(i) for i in np.unravel_index(int(np.argmax(margin)), margin.shape))
 
     def there(array: Float) -> float:
-        return float(split_heads(array, layout, heads)[batch, head, row, dim])
+        return float(array[batch, head, row, dim])
 
     return Difference(
-        role=role.name,
+        role=role,
         subject=subject,
         against=against,
-        max_abs=float(np.max(error, where=answer.stated, initial=0.0)),
+        max_abs=float(np.max(error, where=stated, initial=0.0)),
         error=there(error),
         tolerance=there(tolerance),
         margin=there(margin),
-        place=Place(answer.output, batch, head, row, dim),
+        place=Place(output, batch, head, row, dim),
         got=there(got),
         expected=there(expected),
-        compared=int(np.count_nonzero(answer.stated)),
+        compared=int(np.count_nonzero(stated)),
         failing=int(np.count_nonzero(margin > 1.0)),
-        nonfinite=int(np.count_nonzero(nonfinite & answer.stated)),
+        nonfinite=int(np.count_nonzero(nonfinite & stated)),
     )
 
 

@@ -109,9 +109,9 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
     if asked.problem.invalid:
         return _refused(blank, asked.problem.invalid, outcomes[0])
     for outcome in outcomes:
-        refusal = _refusal(asked.case, backend, outcome)
-        if refusal is not None:
-            verdict, message = refusal
+        why = refusal(asked.case, backend, outcome)
+        if why is not None:
+            verdict, message = why
             return replace(blank, kernel=outcome.kernel, verdict=verdict, message=message, stderr=outcome.stderr)
     try:
         differences = _differences(asked, backend, outcomes)
@@ -134,7 +134,7 @@ def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
     return replace(blank, verdict=Verdict.ERROR, message=f"gave numbers for a graph that must be refused: {invalid}")
 
 
-def _refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, str] | None:
+def refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, str] | None:
     """Why the numbers of an outcome are not worth comparing: it failed, proves nothing, or has the wrong form."""
     if outcome.failure is not None:
         return outcome.failure, outcome.message

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from attncheck.backends.base import Backend, BackendUnavailable
-from attncheck.engine import judge, sessions, status
+from attncheck.engine import judge, related, sessions, status
 from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
@@ -29,6 +29,7 @@ from attncheck.graph.case import Case
 from attncheck.graph.session import Session
 from attncheck.graph.session import session as session_of
 from attncheck.oracle import ask
+from attncheck.relations.relation import Related
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Status
 
@@ -36,7 +37,10 @@ AHEAD = 4
 """Cases that may be in the backends' hands while an earlier one is judged: enough to keep every lane busy."""
 
 Given = Scenario | Case
-"""What can be run."""
+"""What can be run, and judged by the oracle."""
+
+Runnable = Given | Related
+"""What can be run: a relation holds a backend against itself."""
 
 _FAILING = (Status.FAILED, Status.XPASSED)
 
@@ -78,9 +82,14 @@ class _Pending:
     asked: tuple[judge.Asked, ...]
     attempts: tuple[tuple[Lane, Future[tuple[Attempt, ...]]], ...]
 
+    @property
+    def futures(self) -> list[Future[tuple[Attempt, ...]]]:
+        """All that must have come before it is judged."""
+        return [future for _, future in self.attempts]
+
 
 def run(
-    given: Sequence[Given], candidates: Sequence[Backend], reference: Backend | None, options: Options
+    given: Sequence[Runnable], candidates: Sequence[Backend], reference: Backend | None, options: Options
 ) -> Generator[Event, None, None]:
     """Evaluate every case on every backend. Yields RunStarted first and RunFinished last, whatever happens between.
 
@@ -143,37 +152,39 @@ def _taken(notes: SimpleQueue[BackendPreparing]) -> Iterator[BackendPreparing]:
 
 
 def _cases(
-    given: Sequence[Given], lanes: Sequence[Lane], reference: Backend | None, options: Options
+    given: Sequence[Runnable], lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> Iterator[CaseFinished]:
     """Keep the lanes fed `AHEAD` cases deep, and judge in order. Once cancelled they get no more."""
-    pending: deque[_Pending | CaseFinished] = deque()
+    pending: deque[_Pending | related.Relating | CaseFinished] = deque()
     for one in (*given, *[None] * AHEAD):
         feeding = one is not None and not options.cancelled.is_set()
         if one is not None and feeding:
             pending.append(_submit(one, lanes, reference, options))
         if pending and (not feeding or len(pending) > AHEAD):
             oldest = pending.popleft()
-            if isinstance(oldest, _Pending) and not _await([future for _, future in oldest.attempts], options):
+            if not isinstance(oldest, CaseFinished) and not _await(oldest.futures, options):
                 return
-            finished = _judge(oldest, reference, options) if isinstance(oldest, _Pending) else oldest
+            finished = oldest if isinstance(oldest, CaseFinished) else _judge(oldest, reference, options)
             yield finished
             if options.fail_fast and any(result.status in _FAILING for result in finished.results):
                 return
 
 
 def _submit(
-    given: Given, lanes: Sequence[Lane], reference: Backend | None, options: Options
-) -> _Pending | CaseFinished:
+    given: Runnable, lanes: Sequence[Lane], reference: Backend | None, options: Options
+) -> _Pending | related.Relating | CaseFinished:
     """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work.
 
     The steps of a session need the answers to those before, so that these come first there.
     """
-    session = session_of(given)
+    session, sides = related.whole(given) if isinstance(given, Related) else (session_of(given), ())
     earlier = options.finished.get(session.id)
     if earlier is not None and _still_holds(earlier, session, lanes):
         results = options.expectations.again(earlier.results, {lane.backend.name: lane.hello for lane in lanes})
         if results is not None:
             return earlier if results == earlier.results else replace(earlier, results=results)
+    if isinstance(given, Related):
+        return related.submitted(given, sides, session.digest, lanes)
     if len(session.cases) > 1:
         steps = sessions.steps(session)
         calls = [step.call for step in steps]
@@ -212,7 +223,9 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
     return True
 
 
-def _judge(pending: _Pending, reference: Backend | None, options: Options) -> CaseFinished:
+def _judge(pending: _Pending | related.Relating, reference: Backend | None, options: Options) -> CaseFinished:
+    if isinstance(pending, related.Relating):
+        return related.finished(pending)
     given = [
         sessions.Given(lane.backend, future.result(), lane.backend is reference) for lane, future in pending.attempts
     ]

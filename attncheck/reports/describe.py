@@ -99,7 +99,7 @@ def worst(difference: Difference) -> tuple[str, str]:
 def _values(it: Difference) -> str:
     if it.against == "oracle":
         return f"got {element(it.got)}, expected {element(it.expected)}"
-    return f"{it.subject} gives {element(it.got)}, {it.against} gives {element(it.expected)}"
+    return f"{it.subject or 'it'} gives {element(it.got)}, {it.against} gives {element(it.expected)}"
 
 
 def attribution(found: Attribution, *, numbers: bool) -> list[str]:

@@ -1,0 +1,48 @@
+"""Which relations of which cases a call of ``attncheck relate`` means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from attncheck.cli import asked, options, selection
+from attncheck.cli.invocation import said
+from attncheck.cli.messages import Stop
+from attncheck.cli.session import Wanted
+from attncheck.relations.relation import Related, split
+from attncheck.relations.table import RELATIONS, related
+from attncheck.scenario import Scenario
+from attncheck.scenario.diagnostics import nearest
+from attncheck.vocabulary import ExitCode
+
+
+def selected(ctx: click.Context, names: Sequence[str], given: Mapping[str, Any]) -> list[Related]:
+    """The relations of the cases that `given` selects. Raises Stop where there is none, or one that is not known."""
+    _refuse_unknown(names)
+    # FILE::NAME/RELATION is one relation of a case: the case is selected, and then what was not named is left out.
+    words = [split(word) for word in given["what"]]
+    _refuse_unknown([name for _, name in words if name])
+    cases = selection.selected(ctx.obj, {**given, "what": tuple(dict.fromkeys(word for word, _ in words))})
+    every = [it for case in cases if isinstance(case, Scenario) for it in related(case, names)]
+    named = {name for _, name in words if name}
+    kept = [it for it in every if not named or it.relation.name in named]
+    if not kept:
+        raise Stop("no relation says anything of these cases: nothing was run", ExitCode.NOTHING)
+    return kept
+
+
+def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
+    """What the options ask of a run without a reference."""
+    if said(ctx, "reference") and given["reference"] != options.NO_REFERENCE:
+        raise click.UsageError("a relation has no reference: name the backend with --backend to check it too", ctx)
+    return replace(asked.wanted(ctx, given, "attncheck", "relate"), reference=None)
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in RELATIONS:
+            hint = nearest(name, RELATIONS) or f"the relations are {', '.join(RELATIONS)}"
+            raise Stop(f"there is no relation {name!r}; {hint}", ExitCode.USAGE)

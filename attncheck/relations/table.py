@@ -1,0 +1,232 @@
+"""The table of relations, the one definition of each. docs/relations.md is generated from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attncheck.relations import twins
+from attncheck.relations.relation import Related, Relation, Roles
+from attncheck.relations.twins import with_axes
+from attncheck.scenario import Scenario
+
+PRESENTS = ("present_key", "present_value")
+ROOM = 5
+"""Slots by which a padded buffer is longer."""
+CAP = 1000.0
+"""A softcap far above scores: what it still takes off them is known, and allowed for."""
+SHORT = 16
+"""New tokens up to which each gets a call of its own."""
+
+
+def related(scenario: Scenario, names: Sequence[str] = ()) -> tuple[Related, ...]:
+    """Every relation (of these names, where some are given) that says something of `scenario`."""
+    if not twins.attends(scenario):
+        return ()
+    wanted = [relation for name, relation in RELATIONS.items() if not names or name in names]
+    pairs = ((relation, relation.twin(scenario)) for relation in wanted)
+    return tuple(Related(relation, scenario, twin) for relation, twin in pairs if twin is not None)
+
+
+def _same(_: Roles, twin: Sequence[Roles]) -> Roles:
+    return twin[0]
+
+
+def _joined(_: Roles, twin: Sequence[Roles]) -> Roles:
+    """The outputs of all steps one after the other, and the presents of the last."""
+    output = np.concatenate([step["output"] for step in twin], axis=2)
+    return {**{role: array for role, array in twin[-1].items() if role in PRESENTS}, "output": output}
+
+
+def _one_of_each_group(own: Roles, twin: Sequence[Roles]) -> Roles:
+    """The presents of the repeated heads, each KV head once."""
+    found = dict(twin[0])
+    for role in PRESENTS:
+        if role in own and role in found:
+            found[role] = found[role][:, :: found[role].shape[1] // own[role].shape[1]]
+    return found
+
+
+def _output(_: Roles, twin: Sequence[Roles]) -> Roles:
+    return {"output": twin[0]["output"]}
+
+
+def _reversed(_: Roles, twin: Sequence[Roles]) -> Roles:
+    return {role: array[::-1] for role, array in twin[0].items()}
+
+
+def _constant(own: Roles, _: Sequence[Roles]) -> Roles:
+    return {"output": np.full(own["output"].shape, twins.V)}
+
+
+def _in_steps(it: Scenario, first: int) -> Scenario | None:
+    """`first` tokens, then the rest by as many."""
+    new = it.q_len[0]
+    plain = it.bias is None and it.mask is None and it.keys is None and not it.window_cache
+    if not (twins.one_length(it) and plain and it.causal and it.positions in ("implicit", "explicit") and new > 1):
+        return None
+    whole, rest = divmod(new, first)
+    steps = (f"{first}x{whole}" if whole > 1 else f"{first}") + (f"-{rest}" if rest else "")
+    return with_axes(it, without=("q_len",), steps=steps, batch=it.batch)
+
+
+def _one_by_one(it: Scenario) -> Scenario | None:
+    return _in_steps(it, 1) if max(it.q_len) <= SHORT else None
+
+
+def _chunks(it: Scenario) -> Scenario | None:
+    return _in_steps(it, (it.q_len[0] + 1) // 2)
+
+
+def _repeated_heads(it: Scenario) -> Scenario | None:
+    return with_axes(it, op="mha") if it.op == "gqa" and it.kv_heads < it.heads and twins.one_length(it) else None
+
+
+def _other_order(it: Scenario) -> Scenario | None:
+    return it if it.batch > 1 else None
+
+
+def _other_buffer(it: Scenario) -> Scenario | None:
+    """Longer, where it is exact; exact, where it is longer."""
+    if it.window_cache or it.keys is not None or it.op == "mha":
+        return None
+    if it.capacity is not None:
+        return with_axes(it, capacity="exact") if it.capacity > max(it.kv_len) else None
+    room = max(*it.kv_len, max(it.past_len) + max(it.q_len)) + ROOM
+    return with_axes(it, without=("opset",) if it.op == "attention" else (), capacity=room)
+
+
+def _all_in_window(it: Scenario) -> Scenario | None:
+    """No window, or the shortest in which every key is."""
+    if it.keys is not None or it.window_cache or not it.causal:
+        return None
+    if it.window is not None:
+        return with_axes(it, window="none") if it.window >= max(it.kv_len) else None
+    return with_axes(it, without=("opset",), window=max(it.kv_len))
+
+
+def _capped(it: Scenario) -> Scenario | None:
+    return None if it.softcap else with_axes(it, softcap=CAP)
+
+
+def _biased(it: Scenario) -> Scenario | None:
+    """With a bias, where there is none yet. A sink is a score too, and would have to be shifted."""
+    has = it.sink or it.smooth or it.mask is not None or it.bias is not None
+    return None if has else with_axes(it, bias="BxNxSxT")
+
+
+def _plain_values(it: Scenario) -> Scenario | None:
+    """Wherever every row sees a key, and V is a tensor of its own to which nothing is added."""
+    hides = it.holes not in ("none", "keys") or it.keys is not None or it.window_right is not None
+    other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias
+    return None if other or hides or min(it.q_len) == 0 else it
+
+
+RELATIONS: dict[str, Relation] = {
+    relation.name: relation
+    for relation in (
+        Relation(
+            "one-by-one",
+            "one call of S tokens equals S calls of one",
+            "causality inside a call, positions, or what is appended and where",
+            _one_by_one,
+            "as many calls of one token",
+            _joined,
+        ),
+        Relation(
+            "in-chunks",
+            "a prompt in two chunks equals the whole prompt",
+            "the causal corner after a past, or tiles that cross the edge between past and new keys",
+            _chunks,
+            "the same tokens in two chunks",
+            _joined,
+        ),
+        Relation(
+            "repeated-heads",
+            "GroupQueryAttention equals MultiHeadAttention with each KV head repeated",
+            "which KV head a query head reads",
+            _repeated_heads,
+            "MultiHeadAttention with the heads repeated",
+            _one_of_each_group,
+        ),
+        Relation(
+            "batch-order",
+            "permuting the batch permutes the answer",
+            "lengths or strides of one batch entry used for another",
+            _other_order,
+            "the same batch in reverse order",
+            _reversed,
+            change=twins.reversed_batch,
+        ),
+        Relation(
+            "padded-buffer",
+            "a padded KV buffer equals an exact one",
+            "the capacity used for the length, or slots that nobody filled",
+            _other_buffer,
+            "the same in a buffer of another length",
+            _same,
+        ),
+        Relation(
+            "wide-window",
+            "a window of at least kv_len equals no window",
+            "the edge of the window, or a path of its own that is wrong",
+            _all_in_window,
+            "the same with the window on or off",
+            _output,
+        ),
+        Relation(
+            "high-softcap",
+            "a softcap far above all scores equals none, but for what it takes off them",
+            "the place or the form of the softcap",
+            _capped,
+            f"the same with a softcap of {CAP:g}",
+            _output,
+            by_design=True,
+        ),
+        Relation(
+            "shifted-scores",
+            "adding a constant to all scores of a row changes nothing",
+            "a maximum that is not taken off, or a bias read from another row",
+            _biased,
+            "the same with the scores of each row shifted by a bias",
+            _output,
+            change=twins.shifts,
+        ),
+        Relation(
+            "constant-values",
+            "where V is one number everywhere, so is the output",
+            "weights that do not sum to 1, or slots of V that nobody may read",
+            _plain_values,
+            "the constant that V is",
+            _constant,
+            own=twins.constant_values,
+            alone=True,
+        ),
+        Relation(
+            "packed",
+            "query, key and value packed in one tensor equal three tensors",
+            "where the heads of each begin",
+            lambda it: with_axes(it, packed="qkv" if it.packed == "none" else "none"),
+            "the same packed otherwise",
+            _same,
+        ),
+        Relation(
+            "four-axes",
+            "3-D inputs equal 4-D inputs",
+            "heads and rows taken for each other",
+            lambda it: with_axes(it, layout="bsnh" if it.layout == "bnsh" else "bnsh"),
+            "the same in the other layout",
+            _same,
+        ),
+        Relation(
+            "half-precision",
+            "float16 lies near float32, as near as its rounding allows",
+            "the path that float16 takes by itself",
+            lambda it: with_axes(it, dtype="float16") if it.dtype == "float32" else None,
+            "the same in float16",
+            _same,
+            by_design=True,
+        ),
+    )
+}

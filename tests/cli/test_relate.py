@@ -1,0 +1,51 @@
+"""`attncheck relate`: a relation is a case of its own, with an id that selects it, a row, and an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attncheck.vocabulary import ExitCode
+
+from .frozen import ROOT, attncheck
+
+BROKEN = f"{ROOT / 'tests' / 'callables' / 'relations.py'}:in_long_buffers"
+FILE = "scenarios:\n  - {name: a, q_len: 4, heads: 2}\n  - {name: turned, op: rotary, q_len: 4, heads: 2}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.yaml").write_text(FILE, encoding="utf-8")
+    return tmp_path
+
+
+def test_what_breaks_is_named_with_the_command_that_checks_it_again(folder: Path) -> None:
+    ran = attncheck("relate", "mine.yaml", "--backend", BROKEN, "--relation", "padded-buffer", folder=folder)
+    assert ran.code == ExitCode.FAILED
+    said = " ".join(ran.stdout.split())
+    assert "broken: a padded KV buffer equals an exact one. This shows the capacity used for the length" in said
+    assert f"attncheck relate mine.yaml::a/padded-buffer --backend {BROKEN}" in ran.stdout
+    again = attncheck("relate", "mine.yaml::a/padded-buffer", "--backend", BROKEN, folder=folder)
+    assert again.code == ExitCode.FAILED
+    assert "1 failed" in again.stdout
+
+
+def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
+    listed = attncheck("relate", "mine.yaml", "--list", folder=folder).stdout.split()
+    assert "mine.yaml::a/in-chunks" in listed
+    assert all(line.startswith("mine.yaml::a/") for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--relation", "padded"), ExitCode.USAGE, "there is no relation 'padded'; did you mean `packed`?"),
+        (("--relation", "four-axes"), ExitCode.NOTHING, "no relation says anything of these cases"),
+        (("--reference", "ort-cpu"), ExitCode.USAGE, "a relation has no reference"),
+    ],
+)
+def test_a_call_that_cannot_be_says_so(folder: Path, words: tuple[str, ...], code: ExitCode, said: str) -> None:
+    ran = attncheck("relate", "mine.yaml", *words, folder=folder)
+    assert ran.code == code
+    assert said in ran.stderr

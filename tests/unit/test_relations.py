@@ -1,0 +1,160 @@
+"""Relations hold on backends that are right, and each is broken by a kernel that is wrong in what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncheck.backends.base import Backend
+from attncheck.backends.callable import Callable
+from attncheck.backends.ort_cpu import OrtCpu
+from attncheck.backends.registry import Settings, create
+from attncheck.engine import run as engine
+from attncheck.engine.events import CaseFinished, Result
+from attncheck.graph import read
+from attncheck.relations import twins
+from attncheck.relations.relation import split
+from attncheck.relations.table import RELATIONS, related
+from attncheck.scenario import from_command_line
+from attncheck.vocabulary import Status, Verdict
+
+CALLABLES = Path(__file__).parents[1] / "callables"
+
+PLAIN = "op=gqa batch=2 q_len=6 past_len=0 heads=4 kv_heads=2"
+ATTENTION = "op=attention q_len=6 past_len=3 heads=4 kv_heads=2"
+SCENARIOS = (
+    PLAIN,
+    ATTENTION,
+    "op=gqa q_len=5 past_len=3 kv_heads=1 rotary=half",
+    "op=gqa q_len=7 kv_heads=2 window=3 softcap=2 data=rising-scores",
+    "op=gqa q_len=1+9+4 kv_heads=2 capacity=16 rotary=interleaved",
+    "op=gqa q_len=1 past_len=3+40+17 window=9",
+    "op=gqa q_len=4 past_len=2 packed=qkv sink=true",
+    "op=mha q_len=5 past_len=4 data=huge-logit",
+    "op=mha q_len=1+6+3",
+    "op=attention q_len=3 past_len=5+2+9 capacity=20 kv_heads=2",
+    "op=attention q_len=4 bias=BxNxSxT layout=bnsh",
+    "op=gqa q_len=6 data=large-logits dtype=float16",
+)
+
+BREAKS: dict[str, tuple[str, str]] = {
+    # relation: the function that breaks it, and the case in which it does
+    "one-by-one": ("in_long_calls", PLAIN),
+    "in-chunks": ("after_a_past_of_half", PLAIN),
+    "repeated-heads": ("where_heads_share", PLAIN),
+    "batch-order": ("in_the_first_entry", PLAIN),
+    "padded-buffer": ("in_long_buffers", PLAIN),
+    "wide-window": ("where_windowed", PLAIN),
+    "high-softcap": ("where_softcapped", PLAIN),
+    "shifted-scores": ("where_biased", PLAIN),
+    "constant-values": ("not_normalised", PLAIN),
+    "packed": ("where_packed", PLAIN),
+    "four-axes": ("where_4d", ATTENTION),
+    "half-precision": ("in_half", PLAIN),
+}
+
+
+def results(texts: Sequence[str], backends: Sequence[Backend], names: Sequence[str] = ()) -> list[Result]:
+    items = [it for text in texts for it in related(from_command_line(text), names)]
+    found = engine.run(items, backends, None, engine.Options())
+    return [result for event in found if isinstance(event, CaseFinished) for result in event.results]
+
+
+def test_every_relation_holds_on_backends_that_are_right_and_says_something_of_some_case() -> None:
+    found = results(SCENARIOS, [*create("wgsl", Settings()), OrtCpu()])
+    wrong = [(it.case, it.backend, it.message) for it in found if it.status not in (Status.PASSED, Status.SKIPPED)]
+    assert wrong == []
+    held = {split(it.case)[1] for it in found if it.verdict is Verdict.PASS}
+    assert held == set(RELATIONS)
+
+
+def test_each_relation_has_a_kernel_that_breaks_it() -> None:
+    assert set(BREAKS) == set(RELATIONS)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_relation_is_broken_by_a_kernel_that_is_wrong_in_what_it_is_about(name: str) -> None:
+    function, text = BREAKS[name]
+    (found,) = results([text], [Callable(CALLABLES / "relations.py", function)], [name])
+    assert found.verdict is Verdict.MISMATCH
+    assert found.case == f"{from_command_line(text).id}/{name}"
+    assert found.message.startswith(f"broken: {RELATIONS[name].words}.")
+    assert found.worst is not None
+    assert found.worst.against == RELATIONS[name].twin_words
+
+
+@pytest.mark.parametrize("function", ["nowhere", "right_by_the_oracle"])
+def test_functions_of_a_user_that_are_right_break_none(function: str) -> None:
+    # The plain one has neither bias nor softcap.
+    names = () if function == "right_by_the_oracle" else set(RELATIONS) - {"shifted-scores", "high-softcap"}
+    found = results([PLAIN, ATTENTION], [Callable(CALLABLES / "relations.py", function)], tuple(names))
+    assert [(it.case, it.message) for it in found if it.verdict is not Verdict.PASS] == []
+
+
+def test_a_kernel_that_is_wrong_in_one_thing_does_not_break_what_is_not_about_it() -> None:
+    found = results([PLAIN], [Callable(CALLABLES / "relations.py", "in_long_buffers")], ("packed", "batch-order"))
+    assert {it.verdict for it in found} == {Verdict.PASS}
+
+
+def test_a_side_that_gives_no_numbers_is_the_verdict_and_is_named() -> None:
+    backend = Callable(CALLABLES / "sessions.py", "dies_in_the_third_call")
+    (found,) = results(["op=gqa q_len=8"], [backend], ["one-by-one"])
+    assert found.verdict is Verdict.CRASH
+    assert found.message.startswith("as many calls of one token (op=gqa,steps=1x8,batch=1): the backend's process")
+    assert found.step is not None
+    assert found.step.number == 7
+
+
+def test_reversing_the_batch_reverses_what_belongs_to_an_entry_and_nothing_else() -> None:
+    (found,) = related(from_command_line("q_len=1 past_len=3+5 rotary=half heads=2 rotary_cache=8"), ["batch-order"])
+    own, twin = (session.cases[0] for session in found.sessions())
+    assert twin.inputs["seqlens_k"].tolist() == own.inputs["seqlens_k"].tolist()[::-1]
+    np.testing.assert_array_equal(twin.inputs["past_key"], own.inputs["past_key"][::-1])
+    np.testing.assert_array_equal(twin.inputs["cos_cache"], own.inputs["cos_cache"])
+    assert own.digest != twin.digest
+
+
+def test_constant_values_leave_what_nobody_may_read() -> None:
+    (found,) = related(from_command_line("q_len=1 past_len=3+5 capacity=9"), ["constant-values"])
+    (own,) = (session.cases[0] for session in found.sessions())
+    given = np.asarray(own.inputs["past_value"], float)
+    assert read.problem(own.model, own.inputs).past_len == (3, 5)
+    assert (given[0, :, :3] == twins.V).all()
+    assert np.isnan(given[0, :, 3:]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("op=gqa q_len=6 window=3", "wide-window"),
+        ("op=gqa q_len=6 softcap=4", "high-softcap"),
+        ("op=gqa q_len=6 sink=true", "shifted-scores"),
+        ("op=gqa q_len=6 smooth=true", "constant-values"),
+        ("op=gqa q_len=1 past_len=4", "one-by-one"),
+        ("op=gqa q_len=6 batch=1", "batch-order"),
+        ("op=gqa q_len=6 rotary=half", "repeated-heads"),
+        ("op=attention q_len=6", "packed"),
+        ("op=gqa q_len=6", "four-axes"),
+        ("op=gqa q_len=6 dtype=float16", "half-precision"),
+        ("op=gqa steps=5-1", "padded-buffer"),
+        ("op=rotary q_len=6", "half-precision"),
+    ],
+)
+def test_a_relation_says_nothing_where_it_need_not_hold(text: str, name: str) -> None:
+    assert related(from_command_line(text), [name]) == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("a/b.yaml::c:window=3/packed", ("a/b.yaml::c:window=3", "packed")),
+        ("a/b.yaml::c", ("a/b.yaml::c", "")),
+        ("a/b.yaml", ("a/b.yaml", "")),
+        ("case::op=gqa/packed", ("case::op=gqa", "packed")),
+    ],
+)
+def test_an_address_is_that_of_a_case_and_a_relation(address: str, parts: tuple[str, str]) -> None:
+    assert split(address) == parts
