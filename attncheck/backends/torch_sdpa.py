@@ -39,6 +39,10 @@ REFUSALS: tuple[Declared, ...] = (
         "scaled_dot_product_attention does not normalise queries and keys",
     ),
     Refusal(
+        lambda _, problem, __: problem.quantised is not None,
+        "scaled_dot_product_attention has no KV cache of integers",
+    ),
+    Refusal(
         lambda _, problem, __: problem.evicts is not None,
         "scaled_dot_product_attention has no cache that evicts",
     ),

@@ -145,8 +145,8 @@ def _scene(
 
 def _known(problem: AnyProblem, inputs: Arrays, values: Float) -> bool:
     """Whether more of these elements of a present than chance would have it stand in keys or values, past or new."""
-    sources = {role.tensor.name for role in problem.inputs if role.name != "query"}
-    given = [widen(inputs[name], problem.dtype).ravel() for name in sources]
+    sources = {role.tensor.name: role.dtype for role in problem.inputs if role.name != "query"}
+    given = [widen(inputs[name], held).ravel() for name, held in sources.items()]
     return float(np.mean(np.isin(values, np.concatenate(given)))) > CHANCE
 
 
@@ -159,7 +159,7 @@ def _output(
     override: Tolerance | None,
 ) -> _Output:
     role = role_of(problem.outputs, answer.output)
-    got = widen(output, problem.dtype)
+    got = widen(output, role.dtype)
     error, _ = judge.errors(got, answer.values)
     storage = dtype(problem.dtype)
     wrong = answer.stated & (error > judge.tolerances(answer, storage, compute, override))

@@ -59,7 +59,7 @@ def differences(
     """
     return tuple(
         _difference(
-            problem, each, widen(outputs[each.output], problem.dtype), each.values, compute, subject, "oracle", override
+            problem, each, _widened(problem, each, outputs), each.values, compute, subject, "oracle", override
         )
         for each in _stating(problem, answers)
     )
@@ -83,8 +83,8 @@ def agreement(
         _difference(
             problem,
             each,
-            widen(first[each.output], problem.dtype),
-            widen(second[each.output], problem.dtype),
+            _widened(problem, each, first),
+            _widened(problem, each, second),
             compute,
             subject,
             against,
@@ -92,6 +92,10 @@ def agreement(
         )
         for each in _stating(problem, answers)
     )
+
+
+def _widened(problem: AnyProblem, answer: Answer, outputs: Arrays) -> Float:
+    return widen(outputs[answer.output], role_of(problem.outputs, answer.output).dtype)
 
 
 def _stating(problem: AnyProblem, answers: Sequence[Answer]) -> list[Answer]:

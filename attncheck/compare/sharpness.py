@@ -13,7 +13,7 @@ from attncheck.compare.difference import Difference
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.lineup import lineup
-from attncheck.problem import AnyProblem, Arrays
+from attncheck.problem import AnyProblem, Arrays, role_of
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
 
@@ -91,5 +91,5 @@ def trials(
     for wrong in lineup(problem, inputs).known:
         outputs = wrong.outputs(None)
         with np.errstate(over="ignore"):  # what a wrong kernel computes need not fit its dtype
-            stored = {name: narrow(values, problem.dtype) for name, values in outputs.items()}
+            stored = {name: narrow(values, role_of(problem.outputs, name).dtype) for name, values in outputs.items()}
         yield Trial(wrong.name, stored, judge.differences(problem, answers, stored, compute, wrong.name, override))

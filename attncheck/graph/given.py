@@ -10,6 +10,7 @@ from attncheck.graph.case import Case, GivenModel, Output, digest
 from attncheck.graph.feeds import Arrays
 from attncheck.graph.model_file import ModelFile, UnusableModel
 from attncheck.problem import AnyProblem, Problem, Rotary, joined_shape, role_heads
+from attncheck.tensors.dtypes import stored_shape
 
 
 def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, AnyProblem]:
@@ -41,8 +42,9 @@ def _misfit(it: AnyProblem, inputs: Arrays) -> str:
         return f"{it.heads} heads cannot share {_fewest_heads(it)} kv_heads"
     for role in it.inputs:
         found = role_heads(inputs[role.tensor.name], role.tensor, role.shape[1]).shape
-        if found != role.shape:
-            return f"{role.tensor.name} is {list(found)} as [batch, heads, rows, dim], and should be {list(role.shape)}"
+        wanted = stored_shape(role.shape, role.dtype)
+        if found != wanted:
+            return f"{role.tensor.name} is {list(found)} as [batch, heads, rows, dim], and should be {list(wanted)}"
     beside = _misfit_beside_rows(it, inputs) if isinstance(it, Problem) else ""
     return beside or _misfit_of_rotary(it.rotary, inputs)
 
@@ -86,5 +88,7 @@ def _misfit_of_rotary(rotary: Rotary | None, inputs: Arrays) -> str:
 
 def outputs(problem: AnyProblem) -> tuple[Output, ...]:
     """The outputs that a graph of this Problem gives, with their full shapes."""
-    shapes = ((role.tensor.name, joined_shape(role.shape, role.tensor.layout)) for role in problem.outputs)
-    return tuple(Output(name, problem.dtype, shape) for name, shape in shapes)
+    return tuple(
+        Output(role.tensor.name, role.dtype, stored_shape(joined_shape(role.shape, role.tensor.layout), role.dtype))
+        for role in problem.outputs
+    )

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from attncheck.oracle import scores as stages
 from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
-from attncheck.oracle.buffers import held, kept, present
+from attncheck.oracle.buffers import held, kept
+from attncheck.oracle.cache import cached
 from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.norm import normalised
 from attncheck.oracle.projection import projected
-from attncheck.oracle.rotary import Turned, turn, unturned
+from attncheck.oracle.rotary import Turned, turn
 from attncheck.oracle.softmax import Attended, Weights, attend, weigh
 from attncheck.problem import Arrays, Problem, Tensor, role_heads
 from attncheck.tensors.dtypes import dtype, widen
@@ -89,19 +90,17 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
     q = projected(problem, "query", problem.query, inputs, problem.heads, problem.head_dim)
     k = projected(problem, "key", problem.key, inputs, problem.kv_heads, problem.head_dim)
     v = projected(problem, "value", problem.value, inputs, problem.kv_heads, problem.v_head_dim)
-    past_k = _past(problem, problem.past_key, inputs, carried or {})
-    past_v = _past(problem, problem.past_value, inputs, carried or {})
-
     if problem.norm:
         q_gain, k_gain = (widen(inputs[name], problem.dtype) for name in (problem.norm.query, problem.norm.key))
         q = normalised(q.values, q_gain, problem.norm.query_epsilon)
         k = normalised(k.values, k_gain, problem.norm.key_epsilon)
     if problem.rotary:
         q, k = (turn(rows, problem.rotary, inputs, problem.dtype) for rows in (q, k))
-    keys, values = _joined(problem, past_k, k), _joined(problem, past_v, v)
+    keys = cached(problem, "key", inputs, carried or {}, k)
+    values = cached(problem, "value", inputs, carried or {}, v)
 
-    operands = _operands(problem, inputs, q, keys, values)
-    answers = [_output(problem, operands), *_presents(problem, keys, values)]
+    operands = _operands(problem, inputs, q, keys.read, values.read)
+    answers = [_output(problem, operands), *_presents(problem, keys.held, values.held)]
     if problem.scores:
         answers.append(_scores(problem, operands))
     return tuple(answers)
@@ -121,28 +120,6 @@ def _check(problem: Problem) -> None:
 
 def _read(problem: Problem, tensor: Tensor, inputs: Arrays, heads: int) -> Float:
     return widen(role_heads(inputs[tensor.name], tensor, heads), problem.dtype)
-
-
-def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapping[str, Answer]) -> Turned | None:
-    """The past buffer [batch, kv_heads, past_capacity, dim], with the bounds that it was made with."""
-    if tensor is None:
-        return None
-    if tensor.name not in carried:
-        return unturned(_read(problem, tensor, inputs, problem.kv_heads))
-    before, slots = carried[tensor.name], slice(0, problem.past_capacity)
-    heads = (role_heads(array, tensor, problem.kv_heads) for array in (before.values, before.compute, before.storage))
-    return Turned(*(array[:, :, slots].astype(np.float64) for array in heads))
-
-
-def _joined(problem: Problem, past: Turned | None, new: Turned) -> Turned:
-    """The present: past rows with what is known of them, then the new ones."""
-    if past is None:
-        return Turned(*(present(problem, None, array) for array in (new.values, new.compute, new.storage)))
-    return Turned(
-        present(problem, past.values, new.values),
-        present(problem, past.compute, new.compute),
-        present(problem, past.storage, new.storage),
-    )
 
 
 def _query_rows(problem: Problem) -> Bool:

@@ -47,7 +47,7 @@ def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
     values = _dot(q.values, k.values)
     error = _dot(size_q, size_k) + np.sqrt(np.maximum(_terms(q.values, k.values) - 1, 0)) * np.abs(values)
     stored = np.zeros_like(error)
-    if problem.rotary or problem.norm or problem.projection:
+    if problem.rotary or problem.norm or problem.projection or problem.quantised:
         error += _dot(q.compute, size_k) + _dot(size_q, k.compute)
         stored += _dot(q.storage, size_k) + _dot(size_q, k.storage)
     error *= scale

@@ -12,6 +12,7 @@ from attncheck.problem.attention import (
     Norm,
     Problem,
     Projection,
+    Quantised,
     Scores,
     ScoreStage,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Norm",
     "Problem",
     "Projection",
+    "Quantised",
     "Role",
     "Rotary",
     "RotaryProblem",

@@ -105,6 +105,19 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class Quantised:
+    """KV buffers of integers n, each of which stands for n * scale.
+
+    dtype       "int8", or "int4x2": two to a byte, each plus 8, the even element in the lower half
+    key, value  graph inputs: the scales, float32, which broadcast to [batch, kv_heads, slots, head_dim]
+    """
+
+    dtype: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Eviction:
     """Buffers that hold the last keys of each batch entry only, from their row 0 on.
 
@@ -138,6 +151,7 @@ class Problem:
     smooth           as a sink of 0 for every head
     projection       what queries, new keys and new values go through before anything else
     softmax          dtype that the softmax may be computed in, where it has fewer bits than the tensors; else ""
+    quantised        where the past and present buffers hold integers: which, and their scales
     norm             what is done to each head of the new queries and keys before rotary
     evicts           where the buffers hold less than all slots: which
     invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
@@ -179,9 +193,15 @@ class Problem:
     scores: Scores | None = None
     projection: Projection | None = None
     softmax: str = ""
+    quantised: Quantised | None = None
     norm: Norm | None = None
     evicts: Eviction | None = None
     invalid: str = ""
+
+    @property
+    def cache_dtype(self) -> str:
+        """What the past and present buffers are in."""
+        return self.dtype if self.quantised is None else self.quantised.dtype
 
     @property
     def past_first(self) -> tuple[int, ...]:
@@ -202,19 +222,20 @@ class Problem:
     def inputs(self) -> tuple[Role, ...]:
         """The inputs that hold rows; those that weights project are one, a head as wide as its rows."""
         new, past = (self.batch, self.kv_heads, self.new_rows), (self.batch, self.kv_heads, self.past_capacity)
-        rows: tuple[tuple[str, Tensor | None, tuple[int, int, int, int]], ...] = (
-            ("query", self.query, (self.batch, self.heads, self.rows, self.head_dim)),
-            ("key", self.key, (*new, self.head_dim)),
-            ("value", self.value, (*new, self.v_head_dim)),
+        own, cache = self.dtype, self.cache_dtype
+        rows: tuple[tuple[str, Tensor | None, tuple[int, int, int, int], str], ...] = (
+            ("query", self.query, (self.batch, self.heads, self.rows, self.head_dim), own),
+            ("key", self.key, (*new, self.head_dim), own),
+            ("value", self.value, (*new, self.v_head_dim), own),
         )
         if self.projection is not None and self.projection.weights is not None:
-            rows = (("rows", self.query, (self.batch, 1, self.rows, self.projection.width)),)
+            rows = (("rows", self.query, (self.batch, 1, self.rows, self.projection.width), own),)
         found = (
             *rows,
-            ("past_key", self.past_key, (*past, self.head_dim)),
-            ("past_value", self.past_value, (*past, self.v_head_dim)),
+            ("past_key", self.past_key, (*past, self.head_dim), cache),
+            ("past_value", self.past_value, (*past, self.v_head_dim), cache),
         )
-        return tuple(Role(name, tensor, shape) for name, tensor, shape in found if tensor is not None)
+        return tuple(Role(name, tensor, shape, dtype) for name, tensor, shape, dtype in found if tensor is not None)
 
     @property
     def outputs(self) -> tuple[Role, ...]:
@@ -222,15 +243,17 @@ class Problem:
         rows, present = (self.batch, self.heads, self.rows), (self.batch, self.kv_heads, self.present_capacity)
         scores = None if self.scores is None else Tensor(self.scores.name, "bnsh")
         slots = 0 if self.scores is None else self.scores.slots
-        presents: tuple[tuple[str, Tensor | None, tuple[int, int, int, int]], ...] = (
-            ("present_key", self.present_key, (*present, self.head_dim)),
-            ("present_value", self.present_value, (*present, self.v_head_dim)),
+        own, cache = self.dtype, self.cache_dtype
+        presents: tuple[tuple[str, Tensor | None, tuple[int, int, int, int], str], ...] = (
+            ("present_key", self.present_key, (*present, self.head_dim), cache),
+            ("present_value", self.present_value, (*present, self.v_head_dim), cache),
         )
         if self.merges_presents:
             both = (self.batch, 2 * self.kv_heads, self.present_capacity, self.head_dim)
-            presents = (("present", self.present_key, both),)
-        found = (("output", self.output, (*rows, self.v_head_dim)), *presents, ("scores", scores, (*rows, slots)))
-        return tuple(Role(name, tensor, shape) for name, tensor, shape in found if tensor is not None)
+            presents = (("present", self.present_key, both, cache),)
+        output, given = ("output", self.output, (*rows, self.v_head_dim), own), ("scores", scores, (*rows, slots), own)
+        found = (output, *presents, given)
+        return tuple(Role(name, tensor, shape, dtype) for name, tensor, shape, dtype in found if tensor is not None)
 
     @property
     def merges_presents(self) -> bool:

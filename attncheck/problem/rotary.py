@@ -31,12 +31,12 @@ class RotaryProblem:
     @property
     def inputs(self) -> tuple[Role, ...]:
         """The input that holds rows."""
-        return (Role("input", self.input, (self.batch, self.heads, self.rows, self.head_dim)),)
+        return (Role("input", self.input, (self.batch, self.heads, self.rows, self.head_dim), self.dtype),)
 
     @property
     def outputs(self) -> tuple[Role, ...]:
         """The one output of the graph."""
-        return (Role("turned", self.turned, (self.batch, self.heads, self.rows, self.head_dim)),)
+        return (Role("turned", self.turned, (self.batch, self.heads, self.rows, self.head_dim), self.dtype),)
 
     @property
     def group(self) -> int:

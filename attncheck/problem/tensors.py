@@ -36,11 +36,12 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Role:
-    """What a tensor is to its problem, and its shape as [batch, heads, rows, dim], whatever the layout."""
+    """What a tensor is to its problem, its shape as [batch, heads, rows, dim], whatever the layout, and its dtype."""
 
     name: str
     tensor: Tensor
     shape: tuple[int, int, int, int]
+    dtype: str
 
 
 @dataclass(frozen=True)

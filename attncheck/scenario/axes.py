@@ -17,6 +17,8 @@ from attncheck.scenario.model import (
     DType,
     Holes,
     Kernel,
+    KVCache,
+    KVScales,
     Layout,
     Op,
     Packed,
@@ -294,6 +296,20 @@ AXES: dict[str, Axis] = {
             "the KV buffers are `capacity` long, by default `window`, and hold the last keys only: the operator evicts "
             "the others (`sliding_window_cache`)",
             default=False,
+            ops=("gqa",),
+        ),
+        Axis(
+            "kv_cache",
+            Choice(("same", *get_args(KVCache))),
+            "what past and present hold: `same`, numbers of the dtype, or integers, two to a byte with `int4`",
+            default="same",
+            ops=("gqa",),
+        ),
+        Axis(
+            "kv_scales",
+            Choice(get_args(KVScales)),
+            "whether one scale of integers is for the whole `tensor`, or each `channel` of each KV head has its own",
+            default="tensor",
             ops=("gqa",),
         ),
         Axis(

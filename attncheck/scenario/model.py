@@ -17,6 +17,8 @@ Stage = Literal["raw", "capped", "biased", "weights"]
 Packed = Literal["none", "qkv", "kv"]
 Past = Literal["auto", "empty", "full"]
 Positions = Literal["implicit", "explicit", "shifted", "zero", "scattered", "negative", "beyond", "one-row"]
+KVCache = Literal["int8", "int4"]
+KVScales = Literal["tensor", "channel"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
@@ -92,6 +94,7 @@ class Scenario:
     query_seqlens     whether the graph is told how many new tokens each batch member has
     qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
+    kv_cache          integers that past and present hold; None: the dtype. kv_scales: what has a scale of its own
     sparse_block      tokens of a block of the block masks; sparse_layouts: how many of these heads take in turn
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
@@ -140,6 +143,8 @@ class Scenario:
     query_seqlens: bool = False
     qk_norm: QkNorm | None = None
     window_cache: bool = False
+    kv_cache: KVCache | None = None
+    kv_scales: KVScales = "tensor"
     layout: Layout = "bsnh"
     sparse_block: int = 16
     sparse_layouts: int = 1

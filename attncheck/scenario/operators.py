@@ -129,6 +129,23 @@ def _told(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
 
 
+def _quantised(case: Complete) -> Iterator[Impossible]:
+    """What buffers of integers need: a past whose type says so, and two elements for each byte."""
+    kind = case.values["kv_cache"]
+    if kind == "same":
+        if case.has("kv_scales"):
+            message = "`kv_scales` without `kv_cache` has no effect"
+            yield Impossible(Mistake.BUFFERS, ("kv_scales",), message, "add `kv_cache: int8`")
+        return
+    no_past = case.lists_fit and case.largest("past_len") == 0 and not case.has("capacity")
+    if no_past and case.values["window_cache"] is not True:
+        message = f"`kv_cache: {kind}` needs past buffers with slots, but there is no past"
+        yield Impossible(Mistake.BUFFERS, ("kv_cache",), message, "add a `past_len`, or a `capacity`")
+    if kind == "int4" and case.integer("head_dim") % 2:
+        message = f"`kv_cache: int4` packs two elements into a byte, but head_dim is {case.integer('head_dim')}"
+        yield Impossible(Mistake.BUFFERS, ("kv_cache", "head_dim"), message, "use an even head_dim")
+
+
 def _sparse(case: Complete) -> Iterator[Impossible]:
     """What SparseAttention asks of its block masks."""
     if _operator(case) != "sparse":
@@ -385,6 +402,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
+    (("kv_cache", "kv_scales", "window_cache", "capacity", "head_dim", *_SIZES), _quantised),
     (("op", "sparse_block", "sparse_layouts", "heads"), _sparse),
     (("query_seqlens", *_SIZES), _idle),
     (("window_cache", "window", "capacity", "scores", "past"), _window_cache),

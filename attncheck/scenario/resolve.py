@@ -104,6 +104,8 @@ def scenario(
         query_seqlens=values["query_seqlens"],
         qk_norm=_unless(values["qk_norm"], "none"),
         window_cache=values["window_cache"],
+        kv_cache=None if values["kv_cache"] == "same" else values["kv_cache"],
+        kv_scales=values["kv_scales"],
         sparse_block=values["sparse_block"],
         sparse_layouts=values["sparse_layouts"],
         softmax_precision=None if values["softmax_precision"] == "default" else values["softmax_precision"],

@@ -30,6 +30,8 @@ _KNOWN = {
     for dtype in (
         DType("float32", np.dtype(np.float32), 2.0**-24, 2.0**-126, (2.0 - 2.0**-23) * 2.0**127),
         DType("float16", np.dtype(np.float16), 2.0**-11, 2.0**-14, 65504.0),
+        DType("int8", np.dtype(np.int8), 0.0, 0.0, 127.0),
+        DType("int4x2", np.dtype(np.uint8), 0.0, 0.0, 7.0),
         DType("bfloat16", np.dtype(np.uint16), 2.0**-8, 2.0**-126, (2.0 - 2.0**-7) * 2.0**127),
     )
 }
@@ -47,6 +49,8 @@ def narrow(values: NDArray[np.float64], name: str) -> NDArray[np.generic]:
     """Round float64 `values` to the dtype (to nearest, ties to even), in its storage form, same shape."""
     if name == "bfloat16":
         return _bfloat16_bits(values)
+    if name in INTEGERS:
+        return _integers(values, name)
     return values.astype(dtype(name).storage)
 
 
@@ -55,7 +59,30 @@ def widen(stored: NDArray[np.generic], name: str) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore"):  # a signalling NaN, as garbage in a GPU buffer may be, is no reason to warn
         if name == "bfloat16":
             return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        if name == "int4x2":
+            both = stored.astype(np.uint8)
+            halves = np.stack([both & np.uint8(15), both >> np.uint8(4)], axis=-1).astype(np.float64) - 8.0
+            return halves.reshape(*stored.shape[:-1], 2 * stored.shape[-1])
         return stored.astype(np.float64)
+
+
+def stored_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """The shape of the arrays that hold a tensor of this shape: two elements to a byte in int4x2."""
+    return (*shape[:-1], shape[-1] // 2) if name == "int4x2" else shape
+
+
+INTEGERS = ("int8", "int4x2")
+"""Integers in quantised buffers; int4x2: two to a byte, each plus 8, the even element in the lower half."""
+
+
+def _integers(values: NDArray[np.float64], name: str) -> NDArray[np.generic]:
+    """To the nearest, within the range; NaN, of which there is none, becomes the largest."""
+    largest = dtype(name).largest
+    whole = np.clip(np.rint(np.where(np.isnan(values), largest, values)), -largest - 1.0, largest)
+    if name == "int8":
+        return whole.astype(np.int8)
+    halves = (whole + 8.0).astype(np.uint8)
+    return halves[..., 0::2] | (halves[..., 1::2] << np.uint8(4))
 
 
 def _bfloat16_bits(values: NDArray[np.float64]) -> NDArray[np.generic]:

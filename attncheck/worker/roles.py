@@ -32,6 +32,8 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
         found["cos"], found["sin"] = (inputs[problem["rotary"][name]] for name in ("cos", "sin"))
     if problem.get("norm"):
         found["q_gain"], found["k_gain"] = (inputs[problem["norm"][name]] for name in ("query", "key"))
+    if problem.get("quantised"):
+        found["k_scale"], found["v_scale"] = (inputs[problem["quantised"][name]] for name in ("key", "value"))
     if problem.get("sink"):
         found["sink"] = inputs[problem["sink"]]
     for mask in problem.get("masks", ()):

@@ -18,7 +18,7 @@ from attncheck.oracle.wrong.blocks import HYPOTHESES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe, compute
-from attncheck.problem import Arrays, Problem
+from attncheck.problem import Arrays, Problem, role_of
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.tensors.dtypes import narrow
 from tests.drawing import scenario
@@ -40,13 +40,18 @@ def rounded(values: NDArray[np.float64], answer: Answer, dtype: str) -> NDArray[
 
 
 def right(problem: Problem, answers: tuple[Answer, ...]) -> Outputs:
-    return {each.output: rounded(np.nan_to_num(each.values), each, problem.dtype) for each in answers}
+    return {
+        each.output: rounded(np.nan_to_num(each.values), each, role_of(problem.outputs, each.output).dtype)
+        for each in answers
+    }
 
 
 def said_of(it: Scenario, wrong: Wrong) -> str:
     problem, inputs, answers = scene(it)
     given = wrong.outputs(problem, inputs)
-    outputs = {each.output: rounded(given[each.output], each, problem.dtype) for each in answers}
+    outputs = {
+        each.output: rounded(given[each.output], each, role_of(problem.outputs, each.output).dtype) for each in answers
+    }
     return diagnose(problem, inputs, answers, outputs, "f32").words
 
 

@@ -45,6 +45,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "tail": {"q_len": (5,), "head_dim": 5},
     "ragged-rotary": {"q_len": (1, 7, 4), "rotary": "half"},
     "normalised": {"q_len": (4,), "past_len": (3,), "qk_norm": "epsilons", "rotary": "half"},
+    "int8-cache": {"q_len": (4,), "past_len": (5,), "kv_cache": "int8"},
+    "int4-cache": {"q_len": (4,), "past_len": (5,), "kv_cache": "int4", "kv_scales": "channel"},
     "evicting": {"q_len": (3,), "past_len": (19,), "window": 4, "capacity": 7, "window_cache": True, "rotary": "half"},
     "projection-bias": {"op": "mha", "q_len": (3,), "past_len": (4,), "qkv_bias": True},
     "packed": {"op": "mha", "q_len": (3,), "packed": "qkv"},

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from attncheck.graph.eviction import resident
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Eviction, Mask, Norm, Problem, Rotary, Scores, ScoreStage, Tensor
+from attncheck.problem import Eviction, Mask, Norm, Problem, Quantised, Rotary, Scores, ScoreStage, Tensor
 
 _ATTRIBUTES = (
     "num_heads", "kv_num_heads", "scale", "softcap", "local_window_size", "do_rotary", "rotary_interleaved",
     "smooth_softmax", "causal", "qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon",
-    "sliding_window_cache",
+    "sliding_window_cache", "k_quant_type", "v_quant_type", "kv_cache_bit_width",
 )  # fmt: skip
-_LATER_INPUTS = {12: "k_scale", 13: "v_scale"}
+_CACHES = {("int8", 8): "int8", ("uint8", 4): "int4x2"}
+"""dtype of the past buffers and kv_cache_bit_width -> what they hold."""
 _STAGES: dict[int, ScoreStage] = {1: "biased", 2: "weights"}
 """qk_output: "before (1) or after (2) softmax normalization"."""
 
@@ -41,7 +42,6 @@ class _Lengths:
 def read(node: Node) -> Problem:
     """The Problem of a GroupQueryAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
-    node.refuse_inputs(_LATER_INPUTS)
     heads, kv_heads = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
     query, key, value = _new(node, heads, kv_heads)
     batch, rows, width = node.required(0)[1].shape
@@ -85,6 +85,7 @@ def read(node: Node) -> Problem:
         sink=node.name(11),
         smooth=node.attribute("smooth_softmax", 0) == 1 and node.name(11) is None,
         scores=_scores(node, longest),
+        quantised=_quantised(node),
         norm=_norm(node),
         evicts=evicts,
         invalid=_invalid(node, lengths, rotary, past_capacity),
@@ -134,6 +135,22 @@ def _norm(node: Node) -> Norm | None:
         return None
     shared = node.attribute("qk_norm_epsilon", 1e-6)
     return Norm(query, key, node.attribute("q_norm_epsilon", shared), node.attribute("k_norm_epsilon", shared))
+
+
+def _quantised(node: Node) -> Quantised | None:
+    """Buffers of int8, or of two 4-bit integers a byte; the others that T_CACHE names are not read."""
+    kinds = {node.attribute(f"{role}_quant_type", b"NONE").decode() for role in ("k", "v")}
+    if kinds == {"NONE"}:
+        return None
+    past, key, value = node.array(3), node.name(12), node.name(13)
+    held = "" if past is None else str(past.dtype)
+    bits = node.attribute("kv_cache_bit_width", 8)
+    if (held, bits) not in _CACHES or key is None or value is None or "NONE" in kinds:
+        raise Unreadable(
+            f"{node.op} with past buffers of {held or 'no dtype'} and {bits} bits is not read: int8 of 8 bits and "
+            "uint8 of 4 are, for keys and values alike, each with its scale"
+        )
+    return Quantised(_CACHES[held, bits], key, value)
 
 
 def _evicts(node: Node, it: _Lengths, capacity: int) -> Eviction | None:

@@ -15,10 +15,10 @@ import numpy as np
 from attncheck.graph.case import Output
 from attncheck.graph.eviction import resident
 from attncheck.graph.model import single_node_model
-from attncheck.graph.write import over_scores, parts
+from attncheck.graph.write import over_scores, parts, quantised
 from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.scenario.model import Scenario
-from attncheck.tensors import data, modifiers, poison
+from attncheck.tensors import data, dtypes, modifiers, poison
 
 EPSILONS: Mapping[str, Mapping[str, float]] = {
     "plain": {},
@@ -41,7 +41,7 @@ def write(scenario: Scenario) -> Parts:
         ("position_ids", _position_ids(scenario)),
         ("attention_bias", over_scores.bias(scenario, _total(scenario))),
         ("head_sink", over_scores.sink(scenario)),
-        *((name, None) for name in ("k_scale", "v_scale")),
+        *quantised.scales(scenario),
         *_gains(scenario),
         ("query_seqlens", np.array(scenario.q_len, np.int32) if scenario.query_seqlens else None),
     ]
@@ -80,7 +80,8 @@ def past_buffers(scenario: Scenario, length: int) -> Inputs:
         seen = slots >= held + 1 - scenario.window
         buffers["past_value"] = poison.overwrite_hidden(buffers["past_value"], seen)
     return [
-        (name, parts.buffer(poison.blank_unread(rows, slots < held), scenario.dtype)) for name, rows in buffers.items()
+        (name, quantised.buffer(scenario, tensor, poison.blank_unread(buffers[name], slots < held)))
+        for name, tensor in (("past_key", "k"), ("past_value", "v"))
     ]
 
 
@@ -128,12 +129,13 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     capacity = _total(scenario) if scenario.capacity is None else scenario.capacity
     if scenario.window_cache:
         capacity = _past_capacity(scenario)
-    present = (scenario.batch, scenario.kv_heads, capacity, scenario.head_dim)
+    cache = scenario.dtype if scenario.kv_cache is None else quantised.CACHES[scenario.kv_cache]
+    present = dtypes.stored_shape((scenario.batch, scenario.kv_heads, capacity, scenario.head_dim), cache)
     scores = (scenario.batch, scenario.heads, rows, _total(scenario))
     return (
         Output("output", scenario.dtype, (scenario.batch, rows, scenario.heads * scenario.head_dim)),
-        Output("present_key", scenario.dtype, present) if scenario.present else None,
-        Output("present_value", scenario.dtype, present) if scenario.present else None,
+        Output("present_key", cache, present) if scenario.present else None,
+        Output("present_value", cache, present) if scenario.present else None,
         Output("output_qk", scenario.dtype, scores) if scenario.scores else None,
     )
 
@@ -141,7 +143,7 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
 def _attributes(scenario: Scenario) -> dict[str, Any]:
     """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
     attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
-    attributes |= _of_rows(scenario)
+    attributes |= _of_rows(scenario) | quantised.attributes(scenario)
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
     if scenario.softcap:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.blocks import BLOCKS
+from attncheck.oracle.wrong.caches import CACHES
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.evictions import EVICTIONS
 from attncheck.oracle.wrong.extras import EXTRAS
@@ -29,7 +30,7 @@ OFTEN_TWO = {
 
 _GROUPS = (
     tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
-    PROJECTIONS,
+    PROJECTIONS, CACHES,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

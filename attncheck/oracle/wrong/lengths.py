@@ -114,7 +114,7 @@ LENGTHS = (
     Wrong(
         "unread-times-zero",
         "slots beyond an entry's length read and weighted 0 (0 times NaN is NaN)",
-        lambda problem: len(set(problem.kv_len)) > 1,
+        lambda problem: problem.quantised is None and len(set(problem.kv_len)) > 1,
         _times_zero,
     ),
     Wrong("buffer-for-length", "the buffer's length used as the number of keys", _buffer_longer, _buffer_for_length),

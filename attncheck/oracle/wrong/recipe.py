@@ -18,6 +18,7 @@ from attncheck.oracle.buffers import kept
 from attncheck.oracle.masks import cover, overlays
 from attncheck.oracle.norm import normalised
 from attncheck.oracle.projection import projected
+from attncheck.oracle.quantised import nearest, scale_of
 from attncheck.problem import Arrays, Problem, Rotary, Tensor, join_heads, role_heads
 from attncheck.tensors.dtypes import dtype, widen
 
@@ -94,6 +95,7 @@ class Recipe:
     score_dims  leading dims of q and k that enter their dot product; None: all
     parts       batch entries and query rows whose output is wanted; None: all, in blocks that bound the memory
     normalise       RMS normalisation of new queries or new keys by a gain [head_dim] and an epsilon
+    quantise        what new rows are read as where the buffers hold integers, by a scale and the dtype of the buffers
     turn_q, turn_k  rotate new queries and new keys
     arrange     reorders the slots of a present buffer [batch, kv_heads, capacity, dim] before it is read and given out
     weights     makes weights of scores
@@ -106,6 +108,7 @@ class Recipe:
     score_dims: int | None = None
     parts: tuple[tuple[slice, slice], ...] | None = None
     normalise: Callable[[Float, Float, float], Float] = normalise
+    quantise: Callable[[Float, Float, str], Float] = nearest
     turn_q: Callable[[Float, Rotary, Arrays, str], Float] = turn
     turn_k: Callable[[Float, Rotary, Arrays, str], Float] = turn
     arrange: Callable[[Problem, Float], Float] = _as_it_is
@@ -142,7 +145,7 @@ def compute(recipe: Recipe) -> dict[str, Float]:
 def _same_operands(one: Recipe, other: Recipe) -> bool:
     """Whether nothing was replaced but what comes after the operands."""
     later = ("visible", "scale", "softcap")
-    steps = ("inputs", "normalise", "turn_q", "turn_k", "arrange")
+    steps = ("inputs", "normalise", "quantise", "turn_q", "turn_k", "arrange")
     return all(getattr(one, step) is getattr(other, step) for step in steps) and all(
         getattr(one.problem, field.name) is getattr(other.problem, field.name)
         for field in fields(Problem)
@@ -162,8 +165,23 @@ def _operands(recipe: Recipe) -> Operands:
         q = recipe.turn_q(q, problem.rotary, recipe.inputs, problem.dtype)
         new_k = recipe.turn_k(new_k, problem.rotary, recipe.inputs, problem.dtype)
     new_v = _projected(recipe, "value", problem.value, problem.kv_heads, problem.v_head_dim)
-    keys = recipe.arrange(problem, _present(recipe, problem.past_key, new_k))
-    return Operands(q, keys, recipe.arrange(problem, _present(recipe, problem.past_value, new_v)))
+    k_scale, v_scale = _scales(recipe)
+    keys = recipe.arrange(problem, _present(recipe, problem.past_key, new_k, k_scale))
+    return Operands(q, keys, recipe.arrange(problem, _present(recipe, problem.past_value, new_v, v_scale)))
+
+
+def _scales(recipe: Recipe) -> tuple[Float, Float]:
+    """What integers in the buffers are multiplied by; 1 where there are none."""
+    held = recipe.problem.quantised
+    if held is None:
+        return np.ones(1), np.ones(1)
+    return scale_of(recipe.inputs[held.key]), scale_of(recipe.inputs[held.value])
+
+
+def _held(recipe: Recipe, slots: Float, scale: Float) -> Float:
+    """What the present buffers hold of all slots: integers where there are such."""
+    rows = kept(recipe.problem, slots)
+    return rows if recipe.problem.quantised is None else np.rint(rows / scale)
 
 
 def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
@@ -173,8 +191,8 @@ def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
         results = recipe.finish(problem, Results(output, operands.keys, operands.values, scores))
     named = (
         (problem.output, results.output),
-        (problem.present_key, kept(problem, results.present_key)),
-        (problem.present_value, kept(problem, results.present_value)),
+        (problem.present_key, _held(recipe, results.present_key, _scales(recipe)[0])),
+        (problem.present_value, _held(recipe, results.present_value, _scales(recipe)[1])),
     )
     heads: dict[str, list[Float]] = {}
     tensors: dict[str, Tensor] = {}
@@ -199,16 +217,18 @@ def _read(recipe: Recipe, tensor: Tensor, heads: int) -> Float:
     return widen(role_heads(recipe.inputs[tensor.name], tensor, heads), recipe.problem.dtype)
 
 
-def _present(recipe: Recipe, past: Tensor | None, new: Float) -> Float:
+def _present(recipe: Recipe, past: Tensor | None, new: Float, scale: Float) -> Float:
     """The past buffer as it is, the new rows written behind each entry's past, NaN where there is neither."""
     problem = recipe.problem
     batch, heads, _, dim = new.shape
     whole = np.full((batch, heads, problem.capacity, dim), np.nan)
     if past is not None:
-        rows = _read(recipe, past, heads)
+        rows = widen(role_heads(recipe.inputs[past.name], past, heads), problem.cache_dtype) * scale
         for member, first in enumerate(problem.past_first):
             room = max(0, min(problem.past_capacity, problem.capacity - first))
             whole[member, :, first : first + room] = rows[member, :, :room]
+    if problem.quantised is not None:
+        new = recipe.quantise(new, scale, problem.quantised.dtype)
     lengths = np.array([problem.past_len, problem.new_len]).T
     for past_len, new_len in np.unique(lengths, axis=0):
         members = np.flatnonzero((lengths == (past_len, new_len)).all(axis=1))
