@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
+from attncheck.cli import files
 from attncheck.cli.messages import Stop
 from attncheck.cli.output import Printer
 from attncheck.engine import sessions
@@ -43,9 +41,9 @@ def save(given: Given, step: int | None, model: Path | None, inputs: Path | None
         raise Stop(message, ExitCode.USAGE)
     case = _case(session, step)
     if model is not None:
-        _replace(model, lambda file: file.write(case.model))
+        files.replace(model, lambda file: file.write(case.model))
     if inputs is not None:
-        _replace(inputs, lambda file: np.savez(file, **dict(case.inputs)))  # type: ignore[arg-type]
+        files.replace(inputs, lambda file: np.savez(file, **dict(case.inputs)))  # type: ignore[arg-type]
 
 
 def _case(session: Session, step: int | None) -> Case:
@@ -56,16 +54,3 @@ def _case(session: Session, step: int | None) -> Case:
         told = f"has {plural(len(session.cases), 'step')}" if len(session.cases) > 1 else "is no session"
         raise Stop(f"there is no step {step}: {session.id} {told}", ExitCode.USAGE)
     return sessions.alone(session, step)
-
-
-def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Fill a file beside `path` and rename it, so that nobody ever sees half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("xb") as file:
-            fill(file)
-        beside.replace(path)
-    except OSError as error:
-        raise Stop(f"{path} cannot be written: {error.strerror}", ExitCode.USAGE) from None
-    finally:
-        beside.unlink(missing_ok=True)

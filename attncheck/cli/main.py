@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "attncheck.cli.run:run",
     "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",
+    "extract": "attncheck.cli.extract:extract",
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 import zipfile
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from attncheck.scenario.load import address
 from attncheck.vocabulary import ExitCode
 
 SUFFIX = ".onnx"
+ARRAYS = ".inputs.npz"
+"""Ends the file of a model's arrays, beside the model and named as it is: attn.onnx, attn.inputs.npz."""
 SEED = "seed="
 
 
@@ -36,24 +39,40 @@ def case(word: str, base: Path, options: Mapping[str, Any]) -> Case:
     base      the folder that ids are relative to
     options   the call's `inputs`, `dim`, `seed` and `memory_limit`
     """
-    seed, written = _seed(word), options["seed"]
     try:
         it = model_file.load(_path(word, base), options["memory_limit"])
         _refuse_other_name(word, it)
-        file = f"{address(it.path, base)}::{it.node.op_type}"
-        if options["inputs"] is not None:
-            arrays = feeds.given(it, _arrays(options["inputs"]), options["inputs"])
-            found, problem = given.case(it, file, arrays, f"{_what(it)}, fed with {options['inputs']}")
-        else:
-            seed = seed if written is None else written
-            arrays = feeds.generated(it, seed, _sizes(options["dim"]), options["memory_limit"])
-            suffix = f"{SET}{SEED}{seed}" if seed else ""
-            about = f"{_what(it)}, fed with data generated from seed {seed}"
-            found, problem = given.case(it, file + suffix, arrays, about)
+        found, problem = _fed(word, it, f"{address(it.path, base)}::{it.node.op_type}", options)
     except UnusableModel as unusable:
         raise Stop(f"{unusable}\nnothing was run", ExitCode.USAGE) from None
     _refuse_large(found, problem, options["memory_limit"])
     return found
+
+
+def with_arrays(folder: Path) -> list[Path]:
+    """The models in a folder, at any depth, that have their arrays beside them: what `attncheck extract` writes."""
+    found = [Path(at, name) for at, _, names in os.walk(folder) for name in names if name.lower().endswith(SUFFIX)]
+    return sorted(path for path in found if _beside(path).is_file())
+
+
+def _beside(path: Path) -> Path:
+    """Where the arrays of a model lie when nobody says where."""
+    return path.with_suffix(ARRAYS)
+
+
+def _fed(word: str, it: ModelFile, name: str, options: Mapping[str, Any]) -> tuple[Case, AnyProblem]:
+    """The case and its Problem: with the arrays given, else with those beside the model, else with generated ones."""
+    seed = options["seed"] if options["seed"] is not None else _seed(word)
+    source = options["inputs"]
+    if source is None and seed is None and not options["dim"] and _beside(it.path).is_file():
+        source = str(_beside(it.path))
+    if source is not None:
+        fed = feeds.given(it, arrays(source), source)
+        return given.case(it, name, fed, f"{_what(it)}, fed with {source}")
+    fed = feeds.generated(it, seed or 0, sizes(options["dim"]), options["memory_limit"], feeds.of_node(it))
+    # Beside arrays that would be taken, also seed 0 must be said.
+    suffix = f"{SET}{SEED}{seed or 0}" if seed or _beside(it.path).is_file() else ""
+    return given.case(it, name + suffix, fed, f"{_what(it)}, fed with data generated from seed {seed or 0}")
 
 
 def _path(word: str, base: Path) -> Path:
@@ -66,11 +85,11 @@ def _path(word: str, base: Path) -> Path:
     return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
 
 
-def _seed(word: str) -> int:
-    """The seed that stands in an id behind ``@``, or 0."""
+def _seed(word: str) -> int | None:
+    """The seed that stands in an id behind ``@``, or None."""
     changes = word.partition("::")[2].partition(SET)[2]
     if not changes:
-        return 0
+        return None
     if not changes.startswith(SEED) or not changes.removeprefix(SEED).isdecimal():
         raise Stop(f"{word}: behind {SET} of a model's id only {SEED}N can stand\nnothing was run", ExitCode.USAGE)
     return int(changes.removeprefix(SEED))
@@ -86,7 +105,7 @@ def _what(it: ModelFile) -> str:
     return f"a model that is one {it.node.domain or 'ai.onnx'}.{it.node.op_type} {it.opset}"
 
 
-def _arrays(path: str) -> dict[str, NDArray[np.generic]]:
+def arrays(path: str) -> dict[str, NDArray[np.generic]]:
     """The arrays of an .npz file. Raises UnusableModel."""
     try:
         file = np.load(path, allow_pickle=False)
@@ -100,15 +119,15 @@ def _arrays(path: str) -> dict[str, NDArray[np.generic]]:
         raise UnusableModel(f"{path} is not an .npz file of plain arrays (np.savez writes one)") from error
 
 
-def _sizes(words: tuple[str, ...]) -> dict[str, int]:
+def sizes(words: tuple[str, ...]) -> dict[str, int]:
     """The sizes of symbolic dimensions, written NAME=N. Raises UnusableModel."""
-    sizes = {}
+    said = {}
     for word in words:
         name, _, size = word.partition("=")
         if not name or not size.isdecimal() or int(size) == 0:
             raise UnusableModel(f"--dim {word}: write NAME=N, a symbolic dimension and its size, as in --dim batch=2")
-        sizes[name] = int(size)
-    return sizes
+        said[name] = int(size)
+    return said
 
 
 def _refuse_large(found: Case, it: AnyProblem, limit: int) -> None:

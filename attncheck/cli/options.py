@@ -88,6 +88,15 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 KEYWORD = click.option("-k", "--keyword", metavar="EXPR", help="Only cases whose id fits: 'window and not mha'.")
 LIST = click.option("--list", is_flag=True, help="Print the ids of the selected cases, and run nothing.")
 
+MEMORY_LIMIT = click.option(
+    "--memory-limit",
+    type=Bytes(),
+    default=f"{DEFAULT_LIMIT // 2**30}G",
+    show_default=True,
+    metavar="SIZE",
+    help="Refuse cases that would need more memory.",
+)
+
 SELECTION = together(
     click.argument("what", nargs=-1, metavar="[PATH|CASE-ID|MODEL.onnx]..."),
     KEYWORD,
@@ -120,14 +129,7 @@ SELECTION = together(
         help="Size of a symbolic dimension of the model named (repeatable).",
     ),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of the data of every case."),
-    click.option(
-        "--memory-limit",
-        type=Bytes(),
-        default=f"{DEFAULT_LIMIT // 2**30}G",
-        show_default=True,
-        metavar="SIZE",
-        help="Refuse cases that would need more memory.",
-    ),
+    MEMORY_LIMIT,
 )
 
 BACKENDS = together(

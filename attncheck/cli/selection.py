@@ -17,6 +17,7 @@ from attncheck.graph.case import Case
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
 from attncheck.scenario.expression import parse
+from attncheck.scenario.load import has_scenarios
 from attncheck.scenario.select import HUGE
 from attncheck.vocabulary import ExitCode
 
@@ -108,12 +109,8 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Given], list[str]
     if not given["what"] and not given["case"]:
         return list(addresses.shipped()), []
     for word in given["what"]:
-        if models.is_model(word):
-            model = models.case(word, base, given)
-            cases[model.id] = model
-            continue
         try:
-            found = addresses.matching(word) if is_id(word) else addresses.at(word)
+            found = _of_word(word, addresses, base, given)
         except ScenarioErrors as wrong:
             mistakes += wrong.diagnostics
             continue
@@ -132,11 +129,22 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Given], list[str]
     return list(cases.values()), unmatched
 
 
+def _of_word(word: str, addresses: Addresses, base: Path, given: Mapping[str, Any]) -> Sequence[Given]:
+    """The cases that one word means; of a folder its scenarios, and its models that have their arrays beside them."""
+    if models.is_model(word):
+        return [models.case(word, base, given)]
+    if is_id(word):
+        return addresses.matching(word)
+    inside = models.with_arrays(Path(word))
+    _refuse_change(given, inside)
+    scenarios = addresses.at(word) if not inside or has_scenarios(Path(word)) else ()
+    return [*scenarios, *(models.case(str(path), base, given) for path in inside)]
+
+
 def _refuse_stray_feeds(given: Mapping[str, Any]) -> None:
     """What feeds a model needs one model to feed, and does not go with what would make the data."""
     named = [word for word in given["what"] if models.is_model(word)]
-    if named and given["set"]:
-        raise Stop(f"--set changes axes of scenarios, and {named[0]} is a model, which has none", ExitCode.USAGE)
+    _refuse_change(given, named)
     if given["inputs"] is not None and len(named) != 1:
         raise Stop(f"--inputs feeds one model; this call names {len(named) or 'none'}", ExitCode.USAGE)
     if given["dim"] and not named:
@@ -144,6 +152,11 @@ def _refuse_stray_feeds(given: Mapping[str, Any]) -> None:
     if given["inputs"] is not None and (given["dim"] or given["seed"] is not None):
         other = "--dim" if given["dim"] else "--seed"
         raise Stop(f"--inputs gives the arrays that {other} would shape: give one of them", ExitCode.USAGE)
+
+
+def _refuse_change(given: Mapping[str, Any], named: Sequence[object]) -> None:
+    if named and given["set"]:
+        raise Stop(f"--set changes axes of scenarios, and {named[0]} is a model, which has none", ExitCode.USAGE)
 
 
 def _refuse_unmatched(unmatched: Sequence[str], cases: Sequence[Given]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +11,15 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
-from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
 
+from attncheck.graph import external, walk
+from attncheck.graph.external import UnusableModel
 from attncheck.graph.read import READABLE
+
+__all__ = ["ModelFile", "UnusableModel", "load", "parsed", "stored", "usable"]
 
 MOST_NAMED = 5
 """Operators named of a graph that holds something else."""
-
-
-class UnusableModel(Exception):
-    """A file or its inputs cannot be run as a case. The message says what, where, and what would do."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,16 @@ def load(path: Path, limit: int) -> ModelFile:
 
     External data is read from the model's folder and below it, never from anywhere else.
     """
+    proto = parsed(path, limit)
+    _attention(path, proto.graph)
+    external.load(path, proto, limit)
+    return usable(path, proto)
+
+
+def parsed(path: Path, limit: int) -> onnx.ModelProto:
+    """The model in `path`, its external data left outside. Raises UnusableModel."""
     try:
-        _refuse_large(path, path.stat().st_size, limit)
+        external.refuse_large(path, path.stat().st_size, limit)
         proto = onnx.load_model(path, load_external_data=False)
     except OSError as error:
         raise UnusableModel(f"{path} cannot be read: {error.strerror}") from error
@@ -58,8 +64,12 @@ def load(path: Path, limit: int) -> ModelFile:
     if not proto.graph.node:
         raise UnusableModel(f"{path} is not an ONNX model with a graph: it holds no node")
     _spell_standard_domain(proto)
+    return proto
+
+
+def usable(path: Path, proto: onnx.ModelProto) -> ModelFile:
+    """A model that holds all of its data as one that can be run as a case. Raises UnusableModel."""
     node = _attention(path, proto.graph)
-    _load_external_data(path, proto, limit)
     _check(path, proto)
     _refuse_unasked_outputs(path, proto.graph, node)
     constants = dict(_constants(proto.graph))
@@ -70,7 +80,8 @@ def load(path: Path, limit: int) -> ModelFile:
 
 def _spell_standard_domain(proto: onnx.ModelProto) -> None:
     """The domain ai.onnx as "", its other spelling: what reads graphs knows only this one."""
-    for named in (*proto.graph.node, *proto.opset_import):
+    imports = [entry for scope in (proto, *proto.functions) for entry in scope.opset_import]
+    for named in (*walk.nodes(proto), *imports):
         if named.domain == "ai.onnx":
             named.domain = ""
 
@@ -91,7 +102,8 @@ def _attention(path: Path, graph: onnx.GraphProto) -> onnx.NodeProto:
         said = f"holds {len(found)} attention nodes"
     else:
         said = f"holds an attention node among others ({held})"
-    raise UnusableModel(f"{path} {said}. Give a model of one node, any of {known}, beside constants")
+    hint = f"; `attncheck extract {path}` takes it apart" if found else ""
+    raise UnusableModel(f"{path} {said}. Give a model of one node, any of {known}, beside constants{hint}")
 
 
 def _check(path: Path, proto: onnx.ModelProto) -> None:
@@ -109,46 +121,6 @@ def _check(path: Path, proto: onnx.ModelProto) -> None:
 
 def _name(domain: str, op: str) -> str:
     return f"{domain or 'ai.onnx'}.{op}"
-
-
-def _refuse_large(path: Path, size: int, limit: int) -> None:
-    if size > limit:
-        raise UnusableModel(f"{path} with its data takes {size} bytes, above --memory-limit {limit}")
-
-
-def _load_external_data(path: Path, proto: onnx.ModelProto, limit: int) -> None:
-    folder = path.resolve().parent
-    external = [tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor)]
-    outside = [tensor for tensor in external if not _inside(folder, tensor)]
-    if outside:
-        where = ExternalDataInfo(outside[0]).location
-        raise UnusableModel(
-            f"{path}: the tensor {outside[0].name} lies in {where!r}, outside of the model's folder; attncheck reads "
-            "external data from the model's folder only"
-        )
-    _refuse_large(path, path.stat().st_size + sum(map(_elements_bytes, external)), limit)
-    try:
-        load_external_data_for_model(proto, str(folder))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise UnusableModel(f"{path}: its external data cannot be read: {str(error).splitlines()[0]}") from error
-
-
-def _elements_bytes(tensor: onnx.TensorProto) -> int:
-    """Bytes that a tensor of this shape takes, a byte an element at least; an external file's own word is no proof."""
-    return int(max(ExternalDataInfo(tensor).length or 0, prod(tensor.dims)))
-
-
-def _inside(folder: Path, tensor: onnx.TensorProto) -> bool:
-    """Whether external data stays in the folder, symbolic links followed."""
-    where = Path(ExternalDataInfo(tensor).location)
-    return not where.is_absolute() and (folder / where).resolve().is_relative_to(folder)
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
 
 
 def _refuse_unasked_outputs(path: Path, graph: onnx.GraphProto, node: onnx.NodeProto) -> None:

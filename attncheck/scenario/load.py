@@ -78,6 +78,11 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
                 yield file
 
 
+def has_scenarios(folder: Path) -> bool:
+    """Whether a folder holds a scenario file, at any depth."""
+    return any(_is_scenario_file(Path(at, name), folder) for at, _, names in os.walk(folder) for name in names)
+
+
 def _is_scenario_file(file: Path, directory: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(directory).parts)
     return file.suffix in SUFFIXES and file.name != EXPECTATIONS and not hidden and not file.is_dir()

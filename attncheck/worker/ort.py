@@ -20,6 +20,8 @@ from failure import Failure
 
 CPU = "CPUExecutionProvider"
 REGISTRATION = "attncheck"
+EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+"""ONNX Runtime's key for where the external data of a model lies that comes as bytes."""
 
 
 def start(options: Dict[str, Any]) -> Runtime:
@@ -66,11 +68,14 @@ class Runtime:
     def prepare(self, payload: Dict[str, Any]) -> Prepared:
         """Open a session on payload["model"], bytes; payload["shared"]: outputs that lie where an input does.
 
+        payload["folder"]: where its external data lies; payload["as_written"]: true to run its nodes as they are,
+        without ONNX Runtime's own changes to the graph.
+
         Raises Failure: "error" when ONNX Runtime refuses the model, "fallback" when its Python layer would go on
         without the provider.
         """
         try:
-            session = self._session(payload["model"])
+            session = self._session(payload)
         except RuntimeError as error:
             # ONNX Runtime's own errors are no RuntimeErrors: this is the provider failing to start, which the Python
             # layer answers by a banner on stdout and a session on CPU, unless it is told not to.
@@ -114,8 +119,13 @@ class Runtime:
         """Let the session go."""
         del prepared.session
 
-    def _session(self, model: bytes) -> ort.InferenceSession:
+    def _session(self, payload: Dict[str, Any]) -> ort.InferenceSession:
+        model = payload["model"]
         options = ort.SessionOptions()
+        if payload.get("as_written"):
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if payload.get("folder"):
+            options.add_session_config_entry(EXTERNAL_FOLDER, payload["folder"])
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(self.profiles.name, "run")
         # Spinning threads would take a core from the other backends, which run at the same time.

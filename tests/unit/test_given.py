@@ -66,7 +66,7 @@ def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: st
     axes = {"opset": 24, "capacity": 12} if op == "attention" else {}
     drawn = scenario(op=op, batch=2, q_len=(3, 1), past_len=(9, 9), heads=4, kv_heads=4, head_dim=16, **axes)
     it = file_of(drawn, tmp_path)
-    case, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, LIMIT), "")
+    case, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, LIMIT, feeds.of_node(it)), "")
     assert isinstance(problem, Problem)
     assert problem.invalid == ""
     assert problem.q_len == (3, 3)
@@ -76,7 +76,7 @@ def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: st
 
 def test_generated_arrays_are_a_function_of_seed_and_input_alone(tmp_path: Path) -> None:
     it = file_of(scenario(op="mha", batch=1, q_len=(4,), past_len=(0,)), tmp_path)
-    first, again, other = (feeds.generated(it, seed, {}, LIMIT) for seed in (5, 5, 6))
+    first, again, other = (feeds.generated(it, seed, {}, LIMIT, feeds.of_node(it)) for seed in (5, 5, 6))
     assert all((first[name] == again[name]).all() for name in first)
     assert not any((first[name] == other[name]).all() for name in ("query", "key", "value"))
     assert not (first["key"] == first["value"]).all()
@@ -85,8 +85,9 @@ def test_generated_arrays_are_a_function_of_seed_and_input_alone(tmp_path: Path)
 
 def test_positions_of_tokens_are_not_made_up(tmp_path: Path) -> None:
     drawn = scenario(op="gqa", rotary="half", rotary_dim=16, rotary_cache=32, head_dim=16, positions="explicit")
+    it = file_of(drawn, tmp_path)
     with pytest.raises(UnusableModel, match="position_ids holds integers that cannot be made up"):
-        feeds.generated(file_of(drawn, tmp_path), 0, {}, LIMIT)
+        feeds.generated(it, 0, {}, LIMIT, feeds.of_node(it))
 
 
 def test_the_standard_domain_may_be_spelt_out(tmp_path: Path) -> None:

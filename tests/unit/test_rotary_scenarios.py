@@ -80,7 +80,7 @@ def test_generated_positions_go_through_the_rows_of_the_caches_again_and_again(t
     path = tmp_path / "model.onnx"
     path.write_bytes(write.build(drawn).model)
     it = model_file.load(path, 2**30)
-    _, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, 2**30), "")
+    _, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, 2**30, feeds.of_node(it)), "")
     assert isinstance(problem, RotaryProblem)
     assert problem.rotary.positions.tolist() == [[0, 1, 2, 0, 1]]
     assert problem.invalid == ""

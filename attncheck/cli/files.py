@@ -1,0 +1,24 @@
+"""Files that a command writes: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from attncheck.cli.messages import Stop
+from attncheck.vocabulary import ExitCode
+
+
+def replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Fill a file beside `path` and rename it, so that nobody ever sees half of it. Raises Stop."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("xb") as file:
+            fill(file)
+        beside.replace(path)
+    except OSError as error:
+        raise Stop(f"{path} cannot be written: {error.strerror}", ExitCode.USAGE) from None
+    finally:
+        beside.unlink(missing_ok=True)

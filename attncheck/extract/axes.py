@@ -1,0 +1,230 @@
+"""The axes that most likely say a node: operator by operator, the writing half read backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from attncheck.extract import rotary_axes
+from attncheck.graph.case import Case
+from attncheck.graph.write.attention import PRECISIONS
+from attncheck.graph.write.gqa import EPSILONS
+from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
+from attncheck.scenario.axes import AXES, SHIFT
+from attncheck.scenario.complete import Value
+
+Axes = dict[str, Value]
+_ALWAYS = frozenset({"op", "dtype", "q_len", "past_len", "heads", "head_dim", "rotary"})
+"""Axes that, once they are said of a node, are written also at their defaults: what a reader looks for first."""
+
+
+def of(node: onnx.NodeProto, case: Case, it: AnyProblem, symbolic: bool) -> Axes | None:
+    """The axes of `node`, whose Problem is `it`; those at their defaults are left out. None: no axes say it.
+
+    symbolic   whether the model that the node is from has symbolic dimensions
+    """
+    if isinstance(it, RotaryProblem):
+        axes = rotary_axes.of(node, case, it)
+    elif (rule := _OPERATORS.get((node.domain, node.op_type))) is not None:
+        axes = _sizes(it) | rule(node, case, it)
+    else:
+        return None
+    axes["dims"] = "symbolic" if symbolic else "static"
+    return {name: axes[name] for name in AXES if name in axes and (name in _ALWAYS or axes[name] != AXES[name].default)}
+
+
+def _sizes(it: Problem) -> Axes:
+    """What every operator has."""
+    given = it.past_key is not None
+    axes: Axes = {
+        "dtype": it.dtype,
+        "batch": it.batch,
+        "q_len": _lengths(it.q_len),
+        "past_len": _lengths(it.past_len),
+        "heads": it.heads,
+        "head_dim": it.head_dim,
+        "present": "asked" if it.present_key is not None else "absent",
+        "past": "empty" if given and it.past_capacity == 0 else "auto",
+    }
+    if it.v_head_dim != it.head_dim:
+        axes["v_head_dim"] = it.v_head_dim
+    return axes | _bias(it)
+
+
+def _gqa(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    told = _attributes(node)
+    axes: Axes = {"op": "gqa", "kv_heads": it.kv_heads, "causal": told.get("causal", 1) == 1}
+    axes |= _number("scale", told) | _softcap(told)
+    if told.get("local_window_size", -1) > 0:
+        axes["window"] = int(told["local_window_size"])
+    if it.past_capacity > max(it.past_len):
+        axes["capacity"] = it.capacity
+    axes |= {"sink": it.sink is not None, "smooth": it.smooth, "packed": "qkv" if it.query.packed else "none"}
+    if it.evicts is not None:
+        axes |= {"window_cache": True, "capacity": it.past_capacity}
+    if it.norm is not None:
+        axes["qk_norm"] = next((word for word, said in EPSILONS.items() if _says(told, said)), "plain")
+    axes["query_seqlens"] = _input(node, 16) != ""
+    if it.scores is not None:
+        axes["scores"] = it.scores.stage
+    return axes | _rotary(node, case, it)
+
+
+def _says(told: Mapping[str, float], said: Mapping[str, float]) -> bool:
+    """Whether the epsilons of a node are these."""
+    return {name: value for name, value in told.items() if name.endswith("epsilon")} == said
+
+
+def _rotary(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    told = _attributes(node)
+    axes: Axes = {}
+    if told.get("do_rotary", 0):
+        axes["rotary"] = "interleaved" if told.get("rotary_interleaved", 0) else "half"
+        axes["rotary_cache"] = "absent"
+    if it.rotary is not None:
+        axes |= {"rotary_dim": it.rotary.dim, "rotary_cache": case.inputs[it.rotary.cos].shape[0]}
+    if _input(node, 9):
+        axes.setdefault("rotary", "none")
+        axes["positions"] = _positions(case.inputs[_input(node, 9)], it.past_len, axes.get("rotary_cache", 0))
+    return axes
+
+
+def _positions(said: NDArray[np.generic], past_len: Sequence[int], cache: Value) -> str:
+    """The word for what position_ids holds, as far as a word fits."""
+    counted = np.array(past_len)[:, None] + np.arange(said.shape[-1])
+    last = counted.max()
+    words = {"shifted": counted + SHIFT, "zero": np.zeros_like(counted), "negative": counted - last - 1}
+    if isinstance(cache, int):
+        words["beyond"] = counted - last + cache
+    return next((word for word, positions in words.items() if np.array_equal(positions, said)), "explicit")
+
+
+def _mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    query, key = (case.inputs.get(_input(node, place)) for place in (0, 1))
+    axes: Axes = {"op": "mha"}
+    if key is not None and key.ndim == 4:  # of cross attention, whatever its lengths
+        axes |= {"layout": "bnsh", "kv_len": it.new_rows}
+    together = "qkv" if query is not None and query.ndim == 5 else "kv" if key is not None and key.ndim == 5 else "none"
+    axes |= {"packed": together, "qkv_bias": _input(node, 3) != ""}
+    if it.scores is not None:
+        axes["scores"] = it.scores.stage
+    return axes | _padded(node, case, it, mask=4, shared=8)
+
+
+def _ms_attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    width = case.inputs[_input(node, 0)].shape[-1]
+    axes: Axes = {"op": "ms-attention", "input_dim": width, "qkv_bias": _input(node, 2) != ""}
+    if not _input(node, 4):
+        axes["present"] = "asked"
+    return axes | _padded(node, case, it, mask=3, shared=6)
+
+
+def _padded(node: onnx.NodeProto, case: Case, it: Problem, *, mask: int, shared: int) -> Axes:
+    """What operators say that know lengths by a mask alone; the places of the mask, and of a shared buffer's past."""
+    told = _attributes(node)
+    axes: Axes = {"causal": told.get("unidirectional", 0) == 1} | _number("scale", told)
+    if it.new_rows != it.rows:
+        axes["kv_len"] = it.new_rows
+    if _input(node, shared):
+        axes |= {"past": "full"} if it.past_capacity == max(it.past_len) else {"capacity": it.past_capacity}
+    return axes | (_key_mask(np.asarray(case.inputs[_input(node, mask)]), it) if _input(node, mask) else {})
+
+
+def _key_mask(mask: NDArray[np.generic], it: Problem) -> Axes:
+    """What a key mask says: lengths [batch], padding on the left of the past, or a mask whose holes are drawn."""
+    if mask.shape == (it.batch,):
+        return {"q_len": _lengths(mask.tolist())}
+    if mask.shape == (2 * it.batch,):
+        return {"past_len": _lengths((max(it.past_len) - np.asarray(mask[it.batch :], np.int64)).tolist())}
+    if any(mask.kind == "integer" for mask in it.masks):
+        holes = "keys" if (mask == 0).any() else "none"
+        return {"mask": "BxT" if mask.ndim == 2 else "BxSxT", "holes": holes}
+    kept = mask != 0
+    first = kept.argmax(axis=-1)
+    if mask.ndim == 2 and first.any() and kept.sum() == mask.size - first.sum():
+        return {"past_len": _lengths((max(it.past_len) - first).tolist())}
+    return {"mask": "BxT"}
+
+
+def _attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    told = _attributes(node)
+    axes: Axes = {"op": "attention", "kv_heads": it.kv_heads, "layout": it.query.layout}
+    axes |= {"causal": told.get("is_causal", 0) == 1} | _number("scale", told) | _softcap(told)
+    if told.get("left_window_size", -1) >= 0:
+        axes["window"] = int(told["left_window_size"]) + 1
+    if told.get("right_window_size", -1) >= 0:
+        axes["window_right"] = int(told["right_window_size"])
+    if _input(node, 6):
+        axes |= {"capacity": it.capacity, "kv_len": _lengths(it.kv_len), "past_len": 0}
+    elif it.new_rows != it.rows:
+        axes["kv_len"] = it.new_rows
+    if it.scores is not None:
+        axes["scores"] = it.scores.stage
+    if it.masks and it.masks[0].slots not in (1, it.capacity):
+        axes["mask_len"] = it.masks[0].slots
+    if "softmax_precision" in told:
+        words = {number: word for word, number in PRECISIONS.items()}
+        axes["softmax_precision"] = words.get(int(told["softmax_precision"]), "default")
+    return axes | {"opset": _opset(case)}
+
+
+def _opset(case: Case) -> int:
+    """The version of Attention that the model's opset means."""
+    imports = onnx.load_model_from_string(case.model).opset_import
+    version = next(entry.version for entry in imports if entry.domain == "")
+    return int(onnx.defs.get_schema("Attention", version).since_version)
+
+
+def _bias(it: Problem) -> Axes:
+    """The shapes of what lies over the scores; a key_padding_mask, whose axes begin with the batch, is mha's own."""
+    axes: Axes = {}
+    for mask in it.masks:
+        if mask.kind != "integer":
+            axes["bias" if mask.kind == "additive" else "mask"] = _letters(mask, it)
+    return axes
+
+
+def _letters(mask: Mask, it: Problem) -> str:
+    """A shape as the language names it: B, N, S, T where an axis is full, 1 where it broadcasts."""
+    full = (("B", it.batch), ("N", it.heads), ("S", it.rows), ("T", mask.slots))
+    letters = []
+    for (letter, whole), size in zip(full[4 - len(mask.shape) :], mask.shape, strict=True):
+        letters.append(letter if size == whole and (whole > 1 or letter in "ST") else "1")
+    return "x".join(letters)
+
+
+def _lengths(values: Sequence[int]) -> Value:
+    return tuple(values) if len(set(values)) > 1 else values[0]
+
+
+def _softcap(told: Mapping[str, float]) -> Axes:
+    """A softcap of 0 is how operators say that there is none."""
+    return _number("softcap", told) if told.get("softcap", 0.0) else {}
+
+
+def _number(name: str, told: Mapping[str, float]) -> Axes:
+    return {name: _shortest(told[name])} if name in told else {}
+
+
+def _shortest(value: float) -> float:
+    """The shortest number that float32, in which attributes are kept, holds as the same."""
+    return float(str(np.float32(value)))
+
+
+def _attributes(node: onnx.NodeProto) -> Mapping[str, float]:
+    return {it.name: onnx.helper.get_attribute_value(it) for it in node.attribute}
+
+
+def _input(node: onnx.NodeProto, index: int) -> str:
+    return node.input[index] if index < len(node.input) else ""
+
+
+_OPERATORS: Mapping[tuple[str, str], Callable[[onnx.NodeProto, Case, Problem], Axes]] = {
+    ("com.microsoft", "GroupQueryAttention"): _gqa,
+    ("com.microsoft", "MultiHeadAttention"): _mha,
+    ("com.microsoft", "Attention"): _ms_attention,
+    ("", "Attention"): _attention,
+}

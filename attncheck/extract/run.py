@@ -1,0 +1,228 @@
+"""A whole model into its attention nodes: found, run as far as they need, each told as a scenario or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from attncheck.extract import branches, capture, inputs, language, pattern
+from attncheck.extract.capture import Limits, Runner
+from attncheck.extract.pattern import Pattern
+from attncheck.extract.single import Single, single
+from attncheck.extract.source import Site, Source, is_attention, is_symbolic
+from attncheck.graph import feeds, given, model_file, walk
+from attncheck.graph.case import digest
+from attncheck.graph.external import UnusableModel
+from attncheck.scenario.complete import Value
+
+Arrays = Mapping[str, NDArray[np.generic]]
+_SHAPE = "attncheck/shape/"
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What the model was fed: the arrays, and in words where they are from."""
+
+    arrays: Arrays
+    about: str
+
+
+@dataclass(frozen=True)
+class Extract:
+    """One distinct node, as it was called.
+
+    sites   the nodes that are called alike: attributes, shapes and dtypes of inputs, outputs, lengths
+    single  the first of them as a model of one node
+    axes    what the scenario language says of it; empty where it cannot
+    reason  why it cannot
+    """
+
+    sites: tuple[Site, ...]
+    single: Single
+    axes: Mapping[str, Value]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A node that was found and not extracted, and why."""
+
+    site: Site
+    reason: str
+
+
+@dataclass(frozen=True)
+class Spelt:
+    """A spelt-out attention, and what `--case` takes for the like of it ("" where its shapes do not say)."""
+
+    pattern: Pattern
+    case: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything that was found in a model."""
+
+    extracts: tuple[Extract, ...]
+    missed: tuple[Missed, ...]
+    spelt: tuple[Spelt, ...]
+    fed: Fed
+
+
+Wanted = Callable[[onnx.NodeProto], bool]
+Feed = Callable[[onnx.ModelProto, onnx.ModelProto], Fed]
+"""The whole model, and the part of it that is to run -> what that is fed."""
+
+
+def extract(source: Source, pattern_of_names: str, feed: Feed, limits: Limits) -> Found:
+    """Find, run, tell. `pattern_of_names` chooses among the paths of nodes, with * and ?.
+
+    Raises UnusableModel where the model cannot be run as far as its attention nodes, BackendUnavailable where ONNX
+    Runtime cannot start.
+    """
+    wanted = {site.path for site in source.sites if fnmatchcase(site.path, pattern_of_names)}
+    patterns = pattern.find if pattern_of_names == "*" else _no_patterns
+
+    def is_wanted(node: onnx.NodeProto) -> bool:
+        return is_attention(node) and node.name in wanted
+
+    def is_looked_at(node: onnx.NodeProto) -> bool:
+        return is_wanted(node) or (pattern_of_names == "*" and node.op_type == "Softmax")
+
+    proto = onnx.ModelProto()
+    proto.CopyFrom(source.proto)
+    fed = feed(proto, capture.upstream(proto, _needs(proto.graph, is_wanted, is_looked_at, patterns(proto.graph))))
+    with capture.runner(source, limits) as runner:
+        _settle(proto, fed, runner, is_looked_at)
+        spelt = patterns(proto.graph)
+        reached = {node.name: node for node in proto.graph.node if is_wanted(node)}
+        arrays = runner.values(proto, fed.arrays, [name for node in reached.values() for name in node.input if name])
+        told = _spelt(proto, spelt, fed, runner)
+    sites = [site for site in source.sites if site.path in wanted]
+    missed = [Missed(site, why) for site in sites if (why := _why_missed(site, reached, proto))]
+    found = [Site(site.path, reached[site.path], site.opset) for site in sites if not _why_missed(site, reached, proto)]
+    held = {tensor.name for tensor in proto.graph.initializer}
+    extracts, refused = _told(source, proto, found, arrays, held, limits)
+    return Found(tuple(extracts), (*missed, *refused), told, fed)
+
+
+def _no_patterns(_: onnx.GraphProto) -> tuple[Pattern, ...]:
+    """Who asks for nodes by name asks for no patterns."""
+    return ()
+
+
+def _needs(
+    graph: onnx.GraphProto, is_wanted: Wanted, is_looked_at: Wanted, spelt: Iterable[Pattern]
+) -> list[str]:
+    """What must be there before the wanted nodes can run, and the branches that hold something to look at."""
+    nodes = [node for node in graph.node if any(is_wanted(inner) for inner in walk.below([node]))]
+    nodes += branches.around(graph, is_looked_at)
+    names = [name for node in nodes for name in walk.read_by(node)]
+    made = {name for node in graph.node for name in node.output}
+    made |= {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return [name for name in dict.fromkeys((*names, *pattern.shapes_wanted(spelt))) if name in made]
+
+
+def _settle(proto: onnx.ModelProto, fed: Fed, runner: Runner, wanted: Wanted) -> None:
+    """Replace each If around wanted nodes by the branch that it takes, from the outermost inwards."""
+    while around := branches.around(proto.graph, wanted):
+        conditions = [node.input[0] for node in around]
+        values = runner.values(proto, fed.arrays, conditions)
+        branches.settle(proto.graph, {name: bool(values[name].reshape(-1)[0]) for name in conditions}, wanted)
+
+
+def _why_missed(site: Site, reached: Mapping[str, onnx.NodeProto], proto: onnx.ModelProto) -> str:
+    """Why a node is not extracted, or nothing."""
+    if site.path in reached:
+        return "" if site.readable else "attncheck does not read this operator"
+    for node in proto.graph.node:
+        if any(inner.name == site.path and is_attention(inner) for inner in walk.below([node])):
+            return f"it stands inside of {node.op_type} {node.name}, whose tensors cannot be captured"
+    return "it stands in the branch of an If that these inputs do not take"
+
+
+def _told(
+    source: Source,
+    proto: onnx.ModelProto,
+    sites: Sequence[Site],
+    arrays: Arrays,
+    held: set[str],
+    limits: Limits,
+) -> tuple[list[Extract], list[Missed]]:
+    """Every distinct node; and those whose one-node model attncheck would not run, with what it says of them."""
+    alike: dict[str, list[Site]] = {}
+    for site in sites:
+        alike.setdefault(_call(site, arrays, held), []).append(site)
+    extracts, missed = [], []
+    for group in alike.values():
+        it = single(group[0], proto, arrays, held)
+        try:
+            file = model_file.usable(source.path, it.proto)
+            case, problem = given.case(file, group[0].path, it.feeds, "")
+        except UnusableModel as unusable:
+            why = str(unusable).removeprefix(f"{source.path}: ").removeprefix(str(source.path)).strip()
+            missed += [Missed(site, why) for site in group]
+            continue
+        axes, reason = language.said(case, problem, limits.case, is_symbolic(source.proto))
+        extracts.append(Extract(tuple(group), it, axes, reason))
+    return extracts, missed
+
+
+def _call(site: Site, arrays: Arrays, held: set[str]) -> str:
+    """What tells nodes apart: everything but names and the values of floats and of masks over keys."""
+    node = site.node
+    inputs = []
+    for name in node.input:
+        array = arrays[name] if name else np.zeros(0)
+        small = array.tobytes().hex() if array.dtype.kind in "iu" else ""
+        inputs.append(f"{bool(name)} {name in held} {array.dtype} {array.shape} {small}")
+    attributes = sorted(it.SerializeToString(deterministic=True).hex() for it in node.attribute)
+    told = (site.op, site.opset, attributes, inputs, [bool(name) for name in node.output])
+    return digest(repr(told).encode(), {})
+
+
+def _spelt(proto: onnx.ModelProto, found: Sequence[Pattern], fed: Fed, runner: Runner) -> tuple[Spelt, ...]:
+    """The patterns with their sizes, of whose keys and values only the shapes leave the process."""
+    names = list(dict.fromkeys(pattern.shapes_wanted(found)))
+    if not names:
+        return ()
+    measured = onnx.ModelProto()
+    measured.CopyFrom(proto)
+    measured.graph.node.extend(helper.make_node("Shape", [name], [_SHAPE + name]) for name in names)
+    queries = [it.operands[0] for it in found]
+    values = runner.values(measured, fed.arrays, [*(_SHAPE + name for name in names), *queries])
+    shapes = {name: tuple(int(size) for size in values[_SHAPE + name]) for name in names}
+    return tuple(Spelt(it, pattern.case(it, shapes, str(values[it.operands[0]].dtype))) for it in found)
+
+
+def generated(source: Source, seed: int, said: Mapping[str, int], limit: int) -> Feed:
+    """Feed a model with arrays made up by the shapes, names and dtypes of its inputs. Raises UnusableModel."""
+
+    def feed(whole: onnx.ModelProto, part: onnx.ModelProto) -> Fed:
+        it = inputs.entrance(source.path, part)
+        sizes = inputs.sizes(it, said)
+        arrays = feeds.generated(it, seed, sizes, limit, inputs.meaning(whole))
+        words = f"inputs generated from seed {seed}"
+        return Fed(arrays, words + (f", {' '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""))
+
+    return feed
+
+
+def fed_with(source: Source, arrays: Arrays, place: str | Path) -> Feed:
+    """Feed a model with a user's arrays. Raises UnusableModel where one is missing or does not fit."""
+
+    def feed(whole: onnx.ModelProto, part: onnx.ModelProto) -> Fed:
+        needed = {value.name for value in part.graph.input}
+        asked = inputs.entrance(source.path, whole)
+        kept = tuple(value for value in asked.inputs if value.name in needed or value.name in arrays)
+        it = inputs.Entrance(source.path, kept)
+        return Fed(feeds.given(it, arrays, str(place)), f"inputs from {place}")
+
+    return feed

@@ -1,0 +1,156 @@
+"""Nodes told in the scenario language, sizes and inputs that are made up, patterns of plain operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from onnx import helper
+
+from attncheck.extract import branches, capture, inputs, language, pattern, source
+from attncheck.graph import feeds, read, write
+from attncheck.graph.external import UnusableModel
+from attncheck.scenario import Scenario, from_command_line, load
+from attncheck.scenario.axes import spell
+from attncheck.shipped import scenarios_dir
+from tests import models
+from tests.drawing import featured_scenarios
+
+LIMIT = 2**31
+
+
+UNREAD: frozenset[str] = frozenset({"sparse"})
+"""Axes and operators that are not read off a node, which then becomes a model: a sparse node has blocks of its own."""
+
+
+def said(drawn: Scenario) -> tuple[onnx.ModelProto, onnx.ModelProto | None]:
+    """The model of a scenario, and the model of the axes that are read off it."""
+    case = write.build(drawn)
+    problem = read.any_problem(case.model, case.inputs)
+    axes, reason = language.said(case, problem, LIMIT, symbolic=drawn.dims == "symbolic")
+    assert bool(axes) != bool(reason)
+    text = " ".join(f"{axis}={spell(value)}" for axis, value in axes.items())
+    again = write.build(from_command_line(text)).model if axes else None
+    return onnx.load_model_from_string(case.model), onnx.load_model_from_string(again) if again else None
+
+
+def test_every_shipped_scenario_is_read_off_its_graph() -> None:
+    """The same bytes: operator, attributes, opset, inputs and outputs, with nothing but the graph to go by."""
+    for shipped in load([scenarios_dir()]):
+        if not shipped.steps and UNREAD.isdisjoint((shipped.op, *dict(shipped.written))):
+            model, again = said(shipped)
+            assert again == model, f"{shipped.id}: read its axes in attncheck.extract.axes, or name them in UNREAD"
+
+
+@given(featured_scenarios())
+def test_what_the_language_says_of_a_node_is_always_that_node(drawn: Scenario) -> None:
+    model, again = said(drawn)
+    assert again is None or again.graph.node == model.graph.node
+
+
+@pytest.mark.parametrize(
+    ("written", "changed", "reason"),
+    [
+        ("q_len=3", {"mask_filter_value": -5.0}, "the scenario language cannot say mask_filter_value=-5.0"),
+        ("q_len=3 kv_len=5 causal=false", {"unidirectional": 1}, "the scenario language refuses it: MultiHead"),
+    ],
+)
+def test_what_the_language_cannot_say_of_a_node_is_named(
+    written: str, changed: dict[str, float], reason: str
+) -> None:
+    case = write.build(from_command_line(f"op=mha {written}"))
+    proto = onnx.load_model_from_string(case.model)
+    proto.graph.node[0].attribute.extend(helper.make_attribute(name, value) for name, value in changed.items())
+    case = replace(case, model=proto.SerializeToString())
+    axes, why = language.said(case, read.any_problem(case.model, case.inputs), LIMIT, symbolic=False)
+    assert not axes
+    assert why.startswith(reason)
+
+
+def entrance(*values: onnx.ValueInfoProto) -> inputs.Entrance:
+    return inputs.Entrance(Path("m.onnx"), values)
+
+
+def test_symbolic_dimensions_get_the_sizes_that_their_names_mean() -> None:
+    it = entrance(
+        models.value("input_ids", ["batch_size", "sequence_length"], models.INT64),
+        models.value("attention_mask", ["batch_size", "past_sequence_length + sequence_length"], models.INT64),
+        models.value("past", ["batch_size", 2, "past_sequence_length", 8]),
+        models.value("lengths", ["total_sequence_length"], models.INT64),
+    )
+    found = inputs.sizes(it, {"past_sequence_length": 5})
+    assert found["past_sequence_length + sequence_length"] == 5 + found["sequence_length"]
+    assert found["batch_size"] == inputs.BATCH
+    assert found["total_sequence_length"] == 5 + found["sequence_length"]
+    with pytest.raises(UnusableModel, match="the symbolic dimensions n, m: say it with --dim n=N --dim m=N"):
+        inputs.sizes(entrance(models.value("x", ["n", "m"])), {})
+
+
+def test_inputs_mean_what_their_names_say() -> None:
+    names = {"input_ids": [2, 3], "attention_mask": [2, 8], "position_ids": [2, 3], "token_type_ids": [2, 3]}
+    values = [models.value(name, shape, models.INT64) for name, shape in names.items()]
+    values += [models.value("seqlens_k", [2], models.INT32), models.value("total_sequence_length", [], models.INT32)]
+    values += [models.value("use_cache_branch", [1], models.BOOL), models.value("past_key_values.0.key", [2, 1, 5, 8])]
+    made = feeds.generated(entrance(*values), 0, {}, LIMIT, inputs.meaning(models.decoder()))
+    assert set(made["input_ids"].ravel().tolist()) <= set(range(50))
+    assert len(np.unique(made["input_ids"])) == 6
+    assert (made["attention_mask"] == 1).all()
+    assert made["position_ids"].tolist() == [[5, 6, 7]] * 2
+    assert (made["token_type_ids"] == 0).all()
+    assert made["seqlens_k"].tolist() == [7, 7]
+    assert made["total_sequence_length"] == 8
+    assert made["use_cache_branch"].tolist() == [True]
+    assert 0.5 < made["past_key_values.0.key"].std() < 2.0
+
+
+def test_attention_in_plain_operators_is_found_and_other_softmaxes_are_not() -> None:
+    proto = models.bert()
+    found = pattern.find(proto.graph)
+    assert [it.softmax.name for it in found] == [f"/layer.{layer}/attention/self/Softmax" for layer in (0, 1)]
+    assert all(it.masked for it in found)
+    classified = helper.make_node("Softmax", [proto.graph.output[0].name], ["p"], name="classify")
+    proto.graph.node.append(classified)
+    assert pattern.find(proto.graph) == found
+
+
+def test_a_pattern_is_told_as_the_case_of_its_sizes() -> None:
+    (it, _) = pattern.find(models.bert().graph)
+    shapes = dict(zip(it.operands, ((2, 4, 3, 8), (2, 4, 8, 5), (2, 4, 5, 6)), strict=True))
+    text = pattern.case(it, shapes, "float16")
+    case = from_command_line(text)
+    assert (case.batch, case.heads, case.q_len, case.kv_len, case.dtype) == (2, 4, (3, 3), (5, 5), "float16")
+    assert (case.head_dim, case.v_head_dim, case.bias, case.causal) == (8, 6, "1x1xSxT", False)
+    assert pattern.case(it, dict.fromkeys(it.operands, (3,)), "float32") == ""
+
+
+def test_only_what_a_tensor_needs_is_run() -> None:
+    proto = models.decoder()
+    part = capture.upstream(proto, ["/mask/Sub/Cast_output_0"])
+    assert [node.op_type for node in part.graph.node] == ["ReduceSum", "Sub", "Cast"]
+    assert [value.name for value in part.graph.input] == ["attention_mask"]
+
+
+def test_nodes_are_named_by_the_calls_and_sub_graphs_that_lead_to_them(tmp_path: Path) -> None:
+    onnx.save(models.nested(), tmp_path / "m.onnx")
+    it = source.load(tmp_path / "m.onnx", LIMIT)
+    assert [site.path for site in it.sites] == [
+        "layers.0/attend", "layers.1/attend", "cached/else_branch/without", "cached/then_branch/with",
+        "loop/body/again",
+    ]  # fmt: skip
+    assert all(site.opset == 23 and site.readable for site in it.sites)
+
+
+def test_a_branch_takes_the_place_of_its_if_with_names_of_its_own(tmp_path: Path) -> None:
+    onnx.save(models.nested(), tmp_path / "m.onnx")
+    graph = source.load(tmp_path / "m.onnx", LIMIT).proto.graph
+    # A name that the branch gives to a value of its own, too.
+    graph.node.insert(0, helper.make_node("Identity", ["x"], ["y"]))
+    branches.settle(graph, {"use_cache_branch": True}, source.is_attention)
+    made = [name for node in graph.node for name in node.output]
+    assert len(made) == len(set(made))
+    assert "c" in made
+    assert not branches.around(graph, source.is_attention)
