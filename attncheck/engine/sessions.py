@@ -78,7 +78,7 @@ def _step_after(before: Step | None, case: Case) -> Step:
     presents = {answer.output: answer for answer in before.answers}
     carried = {name: presents[bound.output] for name, bound in bind.items()}
     held = problem.cache_dtype
-    pasts = {name: narrow(carried[name].values[:, :, : bound.rows], held) for name, bound in bind.items()}
+    pasts = {name: narrow(carried[name].values[..., : bound.rows, :], held) for name, bound in bind.items()}
     inputs = {**case.inputs, **pasts}
     whole = replace(case, inputs=inputs, digest=digest(case.model, inputs))
     return Step(whole, problem, attention.answer(problem, inputs, carried), bind)

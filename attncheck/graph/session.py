@@ -28,7 +28,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Bound:
-    """What an input is given: the output of this name of the case before, its first `rows` slots (axis 2)."""
+    """What an input is given: the output of this name of the case before, its first `rows` slots."""
 
     output: str
     rows: int

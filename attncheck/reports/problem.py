@@ -57,7 +57,7 @@ def _step(it: Problem, before: Problem | None) -> str:
     """Lengths, and which inputs are given presents of the step before."""
     lengths = f"q_len {describe.lengths(it.q_len)}, past_len {describe.lengths(it.past_len)}"
     bound = bindings(before, it) if before is not None else {}
-    given = [f"{name} is {bind.output}[:, :, :{bind.rows}]" for name, bind in bound.items()]
+    given = [f"{name} is the first {plural(bind.rows, 'slot')} of {bind.output}" for name, bind in bound.items()]
     return "; ".join([lengths, *given])
 
 

@@ -398,7 +398,7 @@ AXES: dict[str, Axis] = {
             "a session: calls one after the other, each with the present of the one before as its past; `past_len` is "
             "the past of the first",
             otherwise="one call",
-            ops=("gqa", "mha", "attention"),
+            ops=DENSE,
         ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         *(

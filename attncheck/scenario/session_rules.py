@@ -73,11 +73,11 @@ def _of_step(case: Complete, step: Written) -> Iterator[Impossible]:
 
 def _order(case: Complete) -> Iterator[Impossible]:
     """What no later step can have as its past."""
-    if not case.session or not case.lists_fit or case.values["op"] != "mha":
+    if not case.session or not case.lists_fit or case.values["op"] not in ("mha", "ms-attention"):
         return
     *before, _ = unrolled(case.session, case.batch)
     if any(len(set(step.q_len)) > 1 or len(set(step.accept)) > 1 for step in before):
-        message = "MultiHeadAttention keeps no lengths: what a ragged step leaves cannot be the past of the next"
+        message = "this operator keeps no lengths: what a ragged step leaves cannot be the past of the next"
         hint = "use one `q_len` and one `accept` for the whole batch, or `op: gqa`"
         yield Impossible(Mistake.RAGGED, ("steps", "op"), message, hint)
 

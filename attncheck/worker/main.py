@@ -8,8 +8,9 @@ reply a request, in order, with the request's "id":
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
-"bind" gives an input the array that the last run of any handle left as an output, cut to its first "rows" slots (axis
-2): a step eats the present of the one before as its past, rewound or whole, and the array does not cross the pipe.
+"bind" gives an input the array that the last run of any handle left as an output, cut to its first "rows" slots (the
+last axis but one): a step eats the present of the one before as its past, rewound or whole, and the array does not
+cross the pipe.
 
 A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
@@ -113,10 +114,10 @@ class Service:
         if output not in self.last:
             raise Failure("error", "no output %s of a last run to bind to" % output)
         array = self.last[output]
-        if array.ndim != 4 or array.shape[2] < rows:
-            told = "output %s of the last run is %s, which has no %d slots on axis 2"
+        if array.ndim < 4 or array.shape[-2] < rows:
+            told = "output %s of the last run is %s, which has no %d slots on its last axis but one"
             raise Failure("error", told % (output, list(array.shape), rows))
-        return array[:, :, :rows].copy() if array.shape[2] > rows else array
+        return array[..., :rows, :].copy() if array.shape[-2] > rows else array
 
 
 def _answer(work: Callable[[], Any]) -> Dict[str, Any]:

@@ -17,6 +17,8 @@ from attncheck.compare import judge
 from attncheck.engine import run as engine
 from attncheck.engine import sessions
 from attncheck.engine.events import AtStep, CaseFinished, Result
+from attncheck.engine.journal import Journal
+from attncheck.engine.journal import read as read_journal
 from attncheck.graph import read, write
 from attncheck.graph.session import session
 from attncheck.oracle import ask, attention
@@ -55,17 +57,18 @@ def drawn(number: int, seed: int, **fixed: str) -> Iterator[Scenario]:
 
 
 def _axes(draw: Random) -> dict[str, str]:
-    op = draw.choice(("gqa", "gqa", "mha", "attention"))
+    op = draw.choice(("gqa", "gqa", "mha", "attention", "ms-attention"))
     batch = draw.choice((1, 1, 2, 3))
     prompt = "+".join(str(draw.randint(1, 20)) for _ in range(batch)) if op == "gqa" else str(draw.randint(1, 20))
     steps = [prompt]
     for _ in range(draw.randint(1, 4)):
         new = draw.randint(1, 6)
         steps.append(draw.choice((f"{new}", f"1x{draw.randint(1, 5)}", f"{new}a{draw.randint(0, new)}")))
-    axes = {"op": op, "batch": str(batch), "steps": "-".join(steps), "heads": "4", "kv_heads": draw.choice("124")}
+    axes = {"op": op, "batch": str(batch), "steps": "-".join(steps), "heads": "4"}
+    axes["kv_heads"] = draw.choice("124") if op != "ms-attention" else "4"
     axes["head_dim"] = draw.choice(("16", "32"))
     axes["data"] = draw.choice(("normal", "rising-scores", "huge-logit", "ties", "large-logits"))
-    axes["capacity"] = draw.choice(("exact", "48", "64")) if op != "mha" else "exact"
+    axes["capacity"] = draw.choice(("exact", "48", "64")) if op in ("gqa", "attention") else "exact"
     if op == "gqa":
         axes["rotary"] = draw.choice(("none", "half", "interleaved"))
         axes["window"] = draw.choice(("none", "3", "9"))
@@ -183,6 +186,21 @@ def test_a_backend_reads_its_own_present_as_its_past() -> None:
         for step in steps
     ]
     np.testing.assert_array_equal(bounds[2][:, :, :4], bounds[0])
+
+
+def test_a_journal_holds_a_session_with_its_step_and_a_resumed_run_tells_it_again(tmp_path: Path) -> None:
+    backend = Callable(CALLABLES / "sessions.py", "wrong_in_the_third_call")
+    (finished,) = run([from_command_line(SPECULATIVE)], [backend])
+    with Journal(tmp_path / "run.journal") as file:
+        file.write(finished)
+    (told,) = read_journal(tmp_path / "run.journal")
+    assert told == finished
+    assert isinstance(told, CaseFinished)
+    options = engine.Options(finished={told.origin.id: told})
+    again = engine.run([from_command_line(SPECULATIVE)], [backend], None, options)
+    assert [event for event in again if isinstance(event, CaseFinished)] == [told]
+    (other,) = run([from_command_line(f"{SPECULATIVE} seed=1")], [backend])
+    assert other.digest != told.digest
 
 
 def test_the_past_of_a_session_is_that_of_its_first_step() -> None:
