@@ -8,7 +8,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    create_model,
+)
 from pydantic.config import JsonDict
 
 from attncheck.scenario.axes import AXES, NAME, Axis
@@ -59,7 +68,7 @@ def _annotation(values: Values) -> Any:
         case Positive(word):
             return _word(word, Annotated[float, Field(ge=FLOAT32[0], le=FLOAT32[1])])
         case Number(word):
-            return _word(word, Annotated[float, Field(ge=-FLOAT32[1], le=FLOAT32[1])])
+            return _word(word, Annotated[float, Field(ge=-FLOAT32[1], le=FLOAT32[1]), AfterValidator(_normal)])
         case Choice(words):
             return Literal[words]
         case Broadcast():
@@ -72,6 +81,13 @@ def _annotation(values: Values) -> Any:
             return _one_or_many(Annotated[float, Field(ge=-FLOAT16, le=FLOAT16)], word)
         case Steps():
             return Annotated[list[_step()], Field(min_length=1)]  # type: ignore[misc]
+
+
+def _normal(number: float) -> float:
+    """`number`, where float32 holds it as a normal number or as 0. Raises ValueError for what it would flush."""
+    if 0.0 < abs(number) < FLOAT32[0]:
+        raise ValueError("float32 has no normal number so near to 0")
+    return number
 
 
 @cache

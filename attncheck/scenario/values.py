@@ -42,7 +42,7 @@ class Positive:
 
 @dataclass(frozen=True)
 class Number:
-    """Any number that float32 holds, or one word in its place."""
+    """0, or any number that float32 holds as a normal number, or one word in their place."""
 
     word: str | None = None
 

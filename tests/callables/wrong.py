@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ def __getattr__(name: str) -> Callable[[bytes, Arrays], Arrays]:
 
     def function(model: bytes, inputs: Arrays) -> Arrays:
         problem = read.any_problem(model, inputs)
-        wrong = next(it for it in lineup(problem, inputs).known if it.name.replace("-", "_") == name)
+        tried = lineup(problem, inputs)
+        wrong = next(it for it in chain(tried.known, *tried.further) if it.name.replace("-", "_") == name)
         with np.errstate(all="ignore"):
             outputs = wrong.outputs(None)
         return {output: narrow(values, problem.dtype) for output, values in outputs.items()}
