@@ -21,8 +21,11 @@ SHORT = 16
 
 
 def related(scenario: Scenario, names: Sequence[str] = ()) -> tuple[Related, ...]:
-    """Every relation (of these names, where some are given) that says something of `scenario`."""
-    if not twins.attends(scenario):
+    """Every relation (of these names, where some are given) that says something of `scenario`.
+
+    None does of integers in the buffers: a twin has scales of its own, by the numbers that it holds.
+    """
+    if not twins.attends(scenario) or scenario.kv_cache is not None:
         return ()
     wanted = [relation for name, relation in RELATIONS.items() if not names or name in names]
     pairs = ((relation, relation.twin(scenario)) for relation in wanted)

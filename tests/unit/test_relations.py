@@ -158,3 +158,9 @@ def test_a_relation_says_nothing_where_it_need_not_hold(text: str, name: str) ->
 )
 def test_an_address_is_that_of_a_case_and_a_relation(address: str, parts: tuple[str, str]) -> None:
     assert split(address) == parts
+
+
+def test_nothing_is_said_of_integers_in_the_buffers() -> None:
+    """A twin holds other numbers, and by them other scales."""
+    assert related(from_command_line("q_len=3 past_len=5 kv_cache=int8")) == ()
+    assert related(from_command_line("q_len=3 past_len=5")) != ()
