@@ -23,7 +23,11 @@ from attncheck.scenario.model import DataKind
 from attncheck.tensors.data import purpose
 from attncheck.vocabulary import PRECEDENCE, ExitCode, Verdict
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import failures  # noqa: E402  a neighbour, which is no part of the package
+
+DOCS = ROOT / "docs"
 
 
 def exit_codes() -> str:
@@ -55,6 +59,9 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("verdicts/README.md", "flags"): flag_table,
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
     ("relations.md", "relations"): relations,
+    ("coverage.md", "kinds"): failures.kinds_table,
+    ("coverage.md", "named"): failures.named_table,
+    ("coverage.md", "seen"): failures.seen_table,
     ("scenarios.md", "axes"): axes_table,
     ("scenarios.md", "keys"): keys_table,
     ("scenarios.md", "data"): data_kinds,
