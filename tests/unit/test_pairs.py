@@ -21,7 +21,7 @@ ENTRIES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(FILE)["scenario
 PAIRWISE = [entry for entry in ENTRIES if entry["matrix"].get("mode") == "pairwise"]
 
 NOT_FEATURES = {
-    *("op", "batch", "heads", "q_len", "past_len", "rotary_cache", "steps", "kv_cache"),
+    *("op", "batch", "heads", "q_len", "past_len", "rotary_cache", "steps", "kv_cache", "kv_scales"),
     *("seed", "kernel", "data", "q_values", "k_values", "v_values"),
 }
 """Sizes, data, sessions, the quantised cache, which few backends have, and what is set for a whole scenario."""
