@@ -21,7 +21,7 @@ SUITES = ("onnx",)
 @options.DETAIL
 @click.pass_context
 def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
-    """Run the node tests of Attention and RotaryEmbedding that the installed onnx package generates.
+    """Run the node tests of Attention, RotaryEmbedding and LinearAttention that the installed onnx package generates.
 
     Every backend is judged by the float64 oracle, as in run; where the output that a test states differs from the
     oracle, the row is flagged disputed. CASE-ID is what the table and --list print, and may hold * and ?.

@@ -169,7 +169,7 @@ def _output(
         return split_heads(array, role.tensor.layout, role.shape[1])
 
     everywhere = bool(wrong[answer.stated].all())
-    foreign = role.name.startswith("present") and everywhere and not _known(problem, inputs, got[wrong])
+    foreign = role.name in ("present_key", "present_value") and everywhere and not _known(problem, inputs, got[wrong])
     places = Places(
         role.name, by_place(answer.stated), by_place(wrong), by_place(got), by_place(answer.values), foreign
     )

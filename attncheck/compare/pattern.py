@@ -20,7 +20,10 @@ LISTED = 4
 """Up to so many separate indices are listed; more are counted."""
 
 
-ROWS = dict.fromkeys(("output", "scores"), ("query row", "query rows")) | {"turned": ("row", "rows")}
+ROWS = dict.fromkeys(("output", "scores"), ("query row", "query rows")) | {
+    "turned": ("row", "rows"),
+    "present_state": ("key dim", "key dims"),
+}
 """What the rows of an output are, one and several; those of any other are slots."""
 
 

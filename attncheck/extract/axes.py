@@ -28,7 +28,7 @@ def of(node: onnx.NodeProto, case: Case, it: AnyProblem, symbolic: bool) -> Axes
     """
     if isinstance(it, RotaryProblem):
         axes = rotary_axes.of(node, case, it)
-    elif (rule := _OPERATORS.get((node.domain, node.op_type))) is not None:
+    elif isinstance(it, Problem) and (rule := _OPERATORS.get((node.domain, node.op_type))) is not None:
         axes = _sizes(it) | rule(node, case, it)
     else:
         return None

@@ -9,7 +9,7 @@ from attncheck.graph import read
 from attncheck.graph.case import Case, GivenModel, Output, digest
 from attncheck.graph.feeds import Arrays
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import AnyProblem, Problem, Rotary, joined_shape, role_heads
+from attncheck.problem import AnyProblem, LinearProblem, Problem, Rotary, joined_shape, role_heads
 from attncheck.tensors.dtypes import stored_shape
 
 
@@ -38,19 +38,15 @@ def _shapes(inputs: Arrays) -> str:
 
 def _misfit(it: AnyProblem, inputs: Arrays) -> str:
     """Which input has another shape than the others ask for, in words, or nothing."""
-    if it.group * _fewest_heads(it) != it.heads:
-        return f"{it.heads} heads cannot share {_fewest_heads(it)} kv_heads"
+    if isinstance(it, Problem) and it.heads % it.kv_heads:
+        return f"{it.heads} heads cannot share {it.kv_heads} kv_heads"
     for role in it.inputs:
         found = role_heads(inputs[role.tensor.name], role.tensor, role.shape[1]).shape
         wanted = stored_shape(role.shape, role.dtype)
         if found != wanted:
             return f"{role.tensor.name} is {list(found)} as [batch, heads, rows, dim], and should be {list(wanted)}"
     beside = _misfit_beside_rows(it, inputs) if isinstance(it, Problem) else ""
-    return beside or _misfit_of_rotary(it.rotary, inputs)
-
-
-def _fewest_heads(it: AnyProblem) -> int:
-    return it.kv_heads if isinstance(it, Problem) else min(role.shape[1] for role in it.inputs)
+    return beside or _misfit_of_rotary(None if isinstance(it, LinearProblem) else it.rotary, inputs)
 
 
 def _misfit_beside_rows(it: Problem, inputs: Arrays) -> str:

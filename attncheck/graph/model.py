@@ -18,7 +18,7 @@ OPSET = 7
 """The lowest IR and ai.onnx opset that ONNX Runtime promises to load; com.microsoft attention needs nothing newer."""
 
 MICROSOFT = "com.microsoft"
-IR_OF_OPSET = {23: 11, 24: 12, 25: 13}
+IR_OF_OPSET = {23: 11, 24: 12, 25: 13, 27: 13}
 """The IR version that came with each ai.onnx opset: the lowest that a runtime which knows the opset must load."""
 
 

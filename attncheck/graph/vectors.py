@@ -1,4 +1,4 @@
-"""The node tests of Attention and RotaryEmbedding that the installed onnx package generates, as cases."""
+"""The node tests of the operators of ai.onnx that are read, as the installed onnx package generates them, as cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.case import Case, GivenModel, Output, digest
 
-OPERATORS = frozenset({"Attention", "RotaryEmbedding"})
+OPERATORS = frozenset({"Attention", "LinearAttention", "RotaryEmbedding"})
 """Operators of ai.onnx whose tests are taken; a test that spells an operator out in others ("expanded") is not."""
 
 SUITE = f"onnx-{onnx.__version__}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attncheck.kernels import attention, turning
+from attncheck.kernels import attention, linear, turning
 from attncheck.kernels.draft import ELEMENTS, Draft, Limits
 from attncheck.kernels.plan import Plan
-from attncheck.problem import AnyProblem, Problem, RotaryProblem
+from attncheck.problem import AnyProblem, LinearProblem, Problem, RotaryProblem
 
 
 def plan(problem: AnyProblem, kernel: str, limits: Limits, shaders: Path) -> Plan:
@@ -25,6 +25,10 @@ def plan(problem: AnyProblem, kernel: str, limits: Limits, shaders: Path) -> Pla
             turns = Draft(problem, limits, shaders)
             turning.draw(turns)
             return turns.finish(kernel)
+        case LinearProblem():
+            recurs = Draft(problem, limits, shaders)
+            linear.draw(recurs)
+            return recurs.finish(kernel)
 
 
 def refusal(problem: AnyProblem, limits: Limits) -> str | None:
@@ -35,8 +39,18 @@ def refusal(problem: AnyProblem, limits: Limits) -> str | None:
         return f"dtype {problem.dtype}: the kernels compute {' and '.join(ELEMENTS)}"
     if problem.dtype == "float16" and not limits.f16:
         return "dtype float16: the adapter has no f16 (WebGPU feature shader-f16)"
-    beyond = attention.refusal(problem) if isinstance(problem, Problem) else None
-    return beyond or _too_large(problem, limits)
+    return _beyond(problem) or _too_large(problem, limits)
+
+
+def _beyond(problem: AnyProblem) -> str | None:
+    """Why the kernels of its kind cannot compute the problem on any adapter, or None."""
+    match problem:
+        case Problem():
+            return attention.refusal(problem)
+        case RotaryProblem():
+            return None
+        case LinearProblem():
+            return linear.refusal(problem)
 
 
 def _too_large(problem: AnyProblem, limits: Limits) -> str | None:
@@ -53,3 +67,5 @@ def _bindings(problem: AnyProblem) -> dict[str, int]:
             return attention.bindings(problem)
         case RotaryProblem():
             return turning.bindings(problem)
+        case LinearProblem():
+            return linear.bindings(problem)

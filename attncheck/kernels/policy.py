@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from attncheck.kernels import turning
-from attncheck.problem import AnyProblem, Problem
+from attncheck.kernels import linear, turning
+from attncheck.problem import AnyProblem, LinearProblem, Problem
 from attncheck.scenario.model import DEFAULT_THRESHOLD, Kernel
 
 
@@ -30,7 +30,7 @@ class Policy:
     def choose(self, problem: AnyProblem) -> tuple[str, ...]:
         """The kernels to run, the judged one first."""
         if not isinstance(problem, Problem):
-            return (turning.KERNEL,)
+            return (linear.KERNEL if isinstance(problem, LinearProblem) else turning.KERNEL,)
         if self.kernel != "auto":
             return (self.kernel,)
         if max(problem.kv_len) >= self.threshold:

@@ -10,17 +10,24 @@ from attncheck.problem import Rotary
 
 
 def store(
-    draft: Draft[Any], extents: str, source: View, slots: View, stored: str, rotary: Rotary | None = None
+    draft: Draft[Any],
+    extents: str,
+    source: View,
+    slots: View,
+    stored: str,
+    rotary: Rotary | None = None,
+    elem: str | None = None,
 ) -> None:
     """Store the valid rows of `source` in consecutive slots, as `stored`, turned where there is a rotary.
 
     extents  a buffer [batch] of pairs: the first slot, and how many rows are stored
+    elem     what `source` holds, if not the problem's dtype
     """
     total = draft.problem.batch * source.heads * source.rows * source.dim
     copying = {"total": total, "heads": source.heads, "rows": source.rows, "dim": source.dim}
     copying |= source.strides("source") | slots.strides("slot")
     copying |= {"source_first": source.first}
-    aliases = {"elem": draft.elem, "stored": stored}
+    aliases = {"elem": elem or draft.elem, "stored": stored}
     groups = -(-total // INVOCATIONS)
     if rotary is None:
         draft.dispatch("append", aliases, copying, (extents, source.buffer, slots.buffer), groups)

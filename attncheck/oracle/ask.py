@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attncheck.oracle import attention, rotary
+from attncheck.oracle import attention, recurrence, rotary
 from attncheck.oracle.answer import Answer
-from attncheck.problem import AnyProblem, Arrays, Problem, RotaryProblem
+from attncheck.problem import AnyProblem, Arrays, LinearProblem, Problem, RotaryProblem
 
 
 def answer(problem: AnyProblem, inputs: Arrays) -> tuple[Answer, ...]:
@@ -14,3 +14,5 @@ def answer(problem: AnyProblem, inputs: Arrays) -> tuple[Answer, ...]:
             return attention.answer(problem, inputs)
         case RotaryProblem():
             return rotary.answer(problem, inputs)
+        case LinearProblem():
+            return recurrence.answer(problem, inputs)

@@ -16,6 +16,7 @@ from attncheck.problem.attention import (
     Scores,
     ScoreStage,
 )
+from attncheck.problem.linear import LinearProblem
 from attncheck.problem.rotary import RotaryProblem
 from attncheck.problem.tensors import (
     Arrays,
@@ -30,8 +31,8 @@ from attncheck.problem.tensors import (
     split_heads,
 )
 
-AnyProblem = Problem | RotaryProblem
-"""Attention, or rows that turn."""
+AnyProblem = Problem | RotaryProblem | LinearProblem
+"""Attention, rows that turn, or linear attention."""
 
 __all__ = [
     "AnyProblem",
@@ -40,6 +41,7 @@ __all__ = [
     "EmptyRow",
     "Eviction",
     "Layout",
+    "LinearProblem",
     "Mask",
     "Norm",
     "Problem",

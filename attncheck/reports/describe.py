@@ -81,9 +81,18 @@ def step(at: AtStep) -> str:
     return f"step {at.number} of {at.of}" + (f" ({at.label})" if at.label else "")
 
 
+WORDS = {
+    "output": ("query", "dim"),
+    "scores": ("query", "key"),
+    "turned": ("row", "dim"),
+    "present_state": ("key dim", "dim"),
+}
+"""What the last two axes of an output are; those of any other are slots and dims."""
+
+
 def place(where: Place, role: str) -> str:
     """Coordinates of an element: ``output[batch 0, head 1, query 3, dim 12]``."""
-    row, dim = {"output": ("query", "dim"), "scores": ("query", "key")}.get(role, ("slot", "dim"))
+    row, dim = WORDS.get(role, ("slot", "dim"))
     return f"{role}[batch {where.batch}, head {where.head}, {row} {where.row}, {dim} {where.dim}]"
 
 

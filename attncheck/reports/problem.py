@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.case import Case, GivenModel, Origin
 from attncheck.graph.session import Session, bindings
-from attncheck.problem import AnyProblem, Problem, Rotary, RotaryProblem
+from attncheck.problem import AnyProblem, LinearProblem, Problem, Rotary, RotaryProblem
 from attncheck.reports import describe
 from attncheck.reports.lines import BLANK, Line, columns, line, paragraph
 from attncheck.reports.numbers import plural
@@ -37,6 +37,8 @@ def exhibit(case: Case, problem: AnyProblem, width: int | None) -> list[Line]:
             lines += [*columns(_sizes(problem)), BLANK, line("visible keys", "heading"), *_visible(problem, width)]
         case RotaryProblem():
             lines += [*columns(_turning(problem)), BLANK, line("positions", "heading"), *_positions(problem, width)]
+        case LinearProblem():
+            lines += columns(_recurring(problem))
     return lines
 
 
@@ -129,6 +131,22 @@ def _turning(it: RotaryProblem) -> dict[str, str]:
         "head_dim": str(it.head_dim),
         "rows": plural(it.rows, "row"),
         "rotary": _rotary(it.rotary, it.head_dim),
+    }
+
+
+def _recurring(it: LinearProblem) -> dict[str, str]:
+    factors = "one factor a KV head" if it.decay_dim == 1 else "one factor a dim of the key"
+    return {
+        "operator": it.op,
+        "dtype": it.dtype,
+        "heads": f"{it.heads}, and {it.kv_heads} kv_heads, each with a state",
+        "head_dim": f"{it.head_dim}, values {it.v_head_dim}",
+        "rows": plural(it.rows, "row"),
+        "scale": f"{it.scale:.9g}",
+        "decay": "none" if it.decay is None else factors,
+        "update": "corrected by what the state holds (delta rule)" if it.delta else "added as it is",
+        "beta": "none" if it.beta is None else plural(it.beta_heads, "head"),
+        "past": "zeros" if it.past_state is None else "a state",
     }
 
 

@@ -12,7 +12,9 @@ from typing import get_args
 
 from attncheck.scenario import steps as session
 from attncheck.scenario.model import (
+    Beta,
     DataKind,
+    Decay,
     Dims,
     DType,
     Holes,
@@ -23,11 +25,13 @@ from attncheck.scenario.model import (
     Op,
     Packed,
     Past,
+    PastState,
     Positions,
     Precision,
     QkNorm,
     RotaryStyle,
     Stage,
+    UpdateRule,
 )
 from attncheck.scenario.values import (
     Boolean,
@@ -59,6 +63,8 @@ ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse")
 """The operators that attend."""
 ROTARIES: tuple[Op, ...] = ("rotary", "ms-rotary")
 """The operators that turn rows by their positions, and nothing else."""
+LINEARS: tuple[Op, ...] = ("linear", "ms-linear")
+"""The operators of linear attention: a state takes the place of keys and values."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,7 @@ AXES: dict[str, Axis] = {
             "tokens already in the KV cache; 0 everywhere: prefill. On rotary the position of the first row",
             "tokens",
             default=0,
+            ops=(*ATTENTIONS, *ROTARIES),
         ),
         Axis(
             "capacity",
@@ -142,7 +149,14 @@ AXES: dict[str, Axis] = {
             ops=("mha", "attention"),
         ),
         Axis("heads", Integer(1), "query heads", "heads", default=4),
-        Axis("kv_heads", Integer(1), "key/value heads; divides `heads`", "heads", otherwise="`heads`", ops=ATTENTIONS),
+        Axis(
+            "kv_heads",
+            Integer(1),
+            "key/value heads; divides `heads`, or on ms-linear is a multiple of it",
+            "heads",
+            otherwise="`heads`",
+            ops=(*ATTENTIONS, *LINEARS),
+        ),
         Axis("head_dim", Integer(1), "width of a head", "elements", default=16),
         Axis(
             "v_head_dim",
@@ -150,14 +164,15 @@ AXES: dict[str, Axis] = {
             "width of a head of values and of the output",
             "elements",
             otherwise="`head_dim`",
-            ops=("mha", "ms-attention", "attention"),
+            ops=("mha", "ms-attention", "attention", *LINEARS),
         ),
         Axis(
             "scale",
             Number("default"),
-            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On gqa and mha 0 stands for the default",
+            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On gqa, mha and linear 0 stands for the "
+            "default",
             default="default",
-            ops=ATTENTIONS,
+            ops=(*ATTENTIONS, *LINEARS),
         ),
         Axis(
             "softcap",
@@ -387,6 +402,35 @@ AXES: dict[str, Axis] = {
             ops=("ms-rotary",),
         ),
         Axis(
+            "update_rule",
+            Choice(get_args(UpdateRule)),
+            "how a token changes the state: `linear` adds its key and value, `gated` lets the state decay first, "
+            "`delta` adds beta times what the state lacks under the key, `gated-delta` both",
+            default="gated-delta",
+            ops=LINEARS,
+        ),
+        Axis(
+            "decay",
+            Choice(get_args(Decay)),
+            "one decay for each KV head, or for each dim of its keys",
+            default="by-head",
+            ops=LINEARS,
+        ),
+        Axis(
+            "beta",
+            Choice(get_args(Beta)),
+            "one update rate for each KV head, or one that all share",
+            default="by-head",
+            ops=LINEARS,
+        ),
+        Axis(
+            "past_state",
+            Choice(get_args(PastState)),
+            "the state before the first token: not an input, an input of zeros, or of numbers",
+            default="absent",
+            ops=LINEARS,
+        ),
+        Axis(
             "dims",
             Choice(get_args(Dims)),
             "dimensions of the graph's inputs and outputs: `static` numbers, or `symbolic` names for batch and lengths",
@@ -408,7 +452,7 @@ AXES: dict[str, Axis] = {
                 f"the {name} in the place of generated ones: token by token from the oldest, past included; of each "
                 "token by batch entry, head and dim; repeated from the first number when they run out",
                 default="generated",
-                ops=() if tensor == "q" else ATTENTIONS,
+                ops=() if tensor == "q" else (*ATTENTIONS, *LINEARS),
             )
             for tensor, name in (("q", "queries"), ("k", "keys"), ("v", "values"))
         ),

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary"]
+Op = Literal["gqa", "mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary", "linear", "ms-linear"]
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
 Dims = Literal["static", "symbolic"]
+UpdateRule = Literal["linear", "gated", "delta", "gated-delta"]
+Decay = Literal["by-head", "by-dim"]
+Beta = Literal["by-head", "shared"]
+PastState = Literal["absent", "zeros", "given"]
 RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
@@ -153,6 +157,10 @@ class Scenario:
     opset: int = 0
     positions: Positions = "implicit"
     packed_batch: bool = False
+    update_rule: UpdateRule = "gated-delta"
+    decay: Decay = "by-head"
+    beta: Beta = "by-head"
+    past_state: PastState = "absent"
     data: DataKind = "normal"
     q_values: tuple[float, ...] | None = None
     k_values: tuple[float, ...] | None = None

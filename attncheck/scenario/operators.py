@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from attncheck.scenario.axes import AXES, KEY_MASKS, ROTARIES, Axis, spell
+from attncheck.scenario.axes import AXES, KEY_MASKS, LINEARS, ROTARIES, Axis, spell
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
 from attncheck.scenario.diagnostics import Mistake, listed
 
@@ -16,6 +16,8 @@ TEXTS = {
     "attention": "ai.onnx Attention",
     "rotary": "ai.onnx RotaryEmbedding",
     "ms-rotary": "com.microsoft RotaryEmbedding",
+    "linear": "ai.onnx LinearAttention",
+    "ms-linear": "com.microsoft LinearAttention",
     "sparse": "SparseAttention",
 }
 """The name of each operator in messages."""
@@ -68,7 +70,7 @@ def _causality(case: Complete) -> Iterator[Impossible]:
 
 def _ragged(case: Complete) -> Iterator[Impossible]:
     op = _operator(case)
-    if not case.lists_fit or op in ROTARIES:
+    if not case.lists_fit or op in (*ROTARIES, *LINEARS):
         return
     queries = case.values["q_len"]
     told = op == "gqa" and case.values["query_seqlens"] is True

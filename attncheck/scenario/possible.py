@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 
-from attncheck.scenario import operators, session_rules, turning
+from attncheck.scenario import operators, recurring, session_rules, turning
 from attncheck.scenario.axes import ROTARIES
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
@@ -86,7 +86,8 @@ def _counted(number: int, noun: str) -> str:
 
 def _heads(case: Complete) -> Iterator[Impossible]:
     heads, kv_heads = case.integer("heads"), case.integer("kv_heads")
-    if heads % kv_heads:
+    shared = case.values["op"] == "ms-linear" and kv_heads % heads == 0
+    if heads % kv_heads and not shared:
         divisors = [n for n in range(1, min(heads, 4096) + 1) if heads % n == 0]
         near = min(divisors, key=lambda n: abs(n - kv_heads))
         message = f"heads must be a multiple of kv_heads: {heads} / {kv_heads} leaves {heads % kv_heads}"
@@ -121,9 +122,10 @@ def _capacity(case: Complete) -> Iterator[Impossible]:
 
 _SIZES = ("batch", *LENGTHS)
 _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (("heads", "kv_heads"), _heads),
+    (("op", "heads", "kv_heads"), _heads),
     (("capacity", "window_cache", *_SIZES), _capacity),
     *turning.RULES,
+    *recurring.RULES,
     *operators.RULES,
 )
 _MEMORY_NEEDS = (

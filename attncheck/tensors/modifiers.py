@@ -1,8 +1,8 @@
-"""What joins q, k and their scores: bias, holes, sink, gains, and what projects. As all data, by coordinates alone.
+"""What joins q, k and their scores: bias, holes, sink, gains, positions, states, weights. By coordinates alone.
 
-The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", those of the gains, and of the
-projection "wq", "wk", "wv", "bq", "bk", "bv". A bias and a hole stand at (b, h, s of the query, s of the key): cutting
-the past keeps what the nearest keys had.
+The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", "positions", "state", "decay",
+"beta", those of the gains, and of the projection "wq", "wk", "wv", "bq", "bk", "bv". A bias and a hole stand at
+(b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ def scattered(seed: int, batch: int, rows: int, limit: int) -> NDArray[np.int64]
     """Positions within [0, limit), in no order, int64 [batch, rows]: one for each token."""
     bits = rows_bits(seed, "positions", batch, 1, np.broadcast_to(np.arange(rows), (batch, rows)))[:, 0]
     return np.asarray(bits % np.uint64(limit), np.int64)
+
+
+def rows(seed: int, tensor: str, batch: int, heads: int, count: int, dim: int) -> NDArray[np.float64]:
+    """Nearly normal on [-3, 3), float64 [batch, heads, count, dim]: a state, or what its gates are made of."""
+    places = np.broadcast_to(np.arange(count), (batch, count))
+    return normal(element_bits(rows_bits(seed, tensor, batch, heads, places), dim))
 
 
 def weights(seed: int, role: str, width: int, heads: int, dim: int) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from attncheck.graph.session import session
 from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.extras import EXTRAS
+from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
@@ -117,6 +118,7 @@ def test_every_wrong_kernel_is_rejected_somewhere() -> None:
     # Masks, sinks and packed heads count as soon as a shipped case has them.
     asked = {name for _, told in shipped() for name in told.relevant}
     every = {wrong.name for wrong in CATALOGUE} | {wrong.name for wrong in TURNING}
+    every |= {wrong.name for wrong in RECURRENCES}
     assert every - {wrong.name for wrong in (*EXTRAS, *BIASES)} <= asked
     assert asked - rejected == set()
 

@@ -17,6 +17,7 @@ from attncheck.graph import read, write
 from attncheck.oracle import ask
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.lineup import lineup
+from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.slow
 KINDS: dict[str, dict[str, str]] = {
     "attention": {wrong.name: wrong.words for wrong in CATALOGUE},
     "rotary": {wrong.name: wrong.words for wrong in TURNING},
+    "linear": {wrong.name: wrong.words for wrong in RECURRENCES},
 }
 """Kind of problem -> names of its wrong kernels -> their words."""
 WRONG = Path(__file__).parents[1] / "callables" / "wrong.py"

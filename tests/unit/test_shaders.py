@@ -47,9 +47,10 @@ def specialisations() -> frozenset[tuple[str, str]]:
         for mask in (np.ones((4, 7), np.bool_), np.ones((4, 7)))
         for stage in STAGES
     ]
+    linear = [work(scenario(op="linear", dtype=dtype, past_state="given")) for dtype in ("float32", "float16")]
     return frozenset(
         (dispatch.shader, dispatch.prelude)
-        for given in (*plain, *cached, *merged, *featured)
+        for given in (*plain, *cached, *merged, *linear, *featured)
         for kernel in KERNELS
         for dispatch in plan(given, kernel).dispatches
     )
@@ -75,7 +76,7 @@ def test_every_shader_compiles_with_every_prelude_in_use() -> None:
 
 def test_shapes_and_features_specialise_nothing() -> None:
     """Pipelines cost most of a cold start: a few for all cases there are."""
-    assert len(specialisations()) <= 22
+    assert len(specialisations()) <= 26
 
 
 def test_only_enable_and_aliases_are_prepended() -> None:

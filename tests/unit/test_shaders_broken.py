@@ -12,7 +12,7 @@ import pytest
 from attncheck import shipped
 from attncheck.compare import judge
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.attention import answer
+from attncheck.oracle.ask import answer
 from attncheck.scenario import load
 from tests.device import Work, compute, failing, has_f16, work, worker_module
 from tests.drawing import scenario
@@ -48,6 +48,14 @@ BROKEN = [
     ("rotary", "if (dim < params.rotary_dim)", "if (true)", "partial rotary turns every dim"),
     ("rotary", "positions[batch * params.positions_batch + row]", "row", "positions count from this call's start"),
     ("rotary", "batch * params.positions_batch + row", "row", "positions of the first batch member"),
+    ("linear", "added -= held;", "", "the delta rule is ignored"),
+    ("linear", "exp(f32(decay[", "(f32(decay[", "decay is taken for the factor"),
+    ("linear", "select(0u, i, params.decay_dim > 1u)", "0u", "the decay of the first dim for all"),
+    ("linear", "head % params.beta_heads", "0u", "the update rate of the first KV head"),
+    ("linear", "let asker = head * share + s;", "let asker = head + s * params.kv_heads;", "KV heads tiled"),
+    ("linear", "asker * params.heads / params.out_heads", "min(asker, params.heads - 1u)", "another query"),
+    ("linear", "params.fresh != 0u && row == params.first_row", "row == params.first_row", "no past state"),
+    ("linear", "return params.scale * sum;", "return sum;", "no scale"),
     ("append", "(extent.first + row)", "row", "new rows overwrite the past"),
     ("append", "extents[batch]", "extents[0]", "lengths of the first batch member"),
 ]

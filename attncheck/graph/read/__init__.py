@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import onnx
 
-from attncheck.graph.read import attention, gqa, mha, ms_attention, rotary, sparse
+from attncheck.graph.read import attention, gqa, linear, mha, ms_attention, rotary, sparse
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import AnyProblem, Arrays, Problem
 
@@ -22,6 +22,8 @@ _READERS: dict[tuple[str, str], Callable[[Node], AnyProblem]] = {
     ("com.microsoft", "Attention"): ms_attention.read,
     ("", "Attention"): attention.read,
     ("", "RotaryEmbedding"): rotary.read,
+    ("", "LinearAttention"): linear.read,
+    ("com.microsoft", "LinearAttention"): linear.read,
     ("com.microsoft", "RotaryEmbedding"): rotary.read_microsoft,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
 from attncheck.graph.model import symbolic
-from attncheck.graph.write import attention, gqa, mha, ms_attention, rotary, sparse
+from attncheck.graph.write import attention, gqa, linear, mha, ms_attention, rotary, sparse
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 
@@ -16,6 +16,8 @@ _WRITERS = {
     "rotary": rotary.write,
     "ms-rotary": rotary.write_microsoft,
     "ms-attention": ms_attention.write,
+    "linear": linear.write,
+    "ms-linear": linear.write,
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from attncheck.oracle.wrong.recipe import Float, Recipe, compute
-from attncheck.problem import Arrays, Problem, RotaryProblem
+from attncheck.problem import Arrays, LinearProblem, Problem, RotaryProblem
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Wrong:
         return compute(self.change(Recipe(problem, inputs)))
 
 
-Other = TypeVar("Other", bound=RotaryProblem)
+Other = TypeVar("Other", bound=RotaryProblem | LinearProblem)
 
 
 @dataclass(frozen=True)

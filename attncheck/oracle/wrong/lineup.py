@@ -6,16 +6,17 @@ other blocks of keys, and two wrong kernels at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import combinations
 
 from attncheck.oracle.wrong import blocks, catalogue, scores
-from attncheck.oracle.wrong.entry import Wrong, WrongOf
+from attncheck.oracle.wrong.entry import Other, Wrong, WrongOf
 from attncheck.oracle.wrong.recipe import Float, Recipe, Workshop
+from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
-from attncheck.problem import AnyProblem, Arrays, Problem, RotaryProblem
+from attncheck.problem import AnyProblem, Arrays, LinearProblem, Problem, RotaryProblem
 
 PAIRS_UP_TO = 1 << 22
 """Scores of a case up to which two faults at once are looked for."""
@@ -52,10 +53,16 @@ def lineup(problem: AnyProblem, inputs: Arrays) -> Lineup:
         case Problem():
             return _of_attention(problem, inputs)
         case RotaryProblem():
-            return Lineup(tuple(_turned(wrong, problem, inputs) for wrong in TURNING if wrong.relevant(problem)))
+            return _of_others(TURNING, problem, inputs)
+        case LinearProblem():
+            return _of_others(RECURRENCES, problem, inputs)
 
 
-def _turned(wrong: WrongOf[RotaryProblem], problem: RotaryProblem, inputs: Arrays) -> Suspect:
+def _of_others(catalogue: Sequence[WrongOf[Other]], problem: Other, inputs: Arrays) -> Lineup:
+    return Lineup(tuple(_whole(wrong, problem, inputs) for wrong in catalogue if wrong.relevant(problem)))
+
+
+def _whole(wrong: WrongOf[Other], problem: Other, inputs: Arrays) -> Suspect:
     """A part of it would cost as much as the whole."""
     return Suspect(wrong.name, wrong.words, lambda _: wrong.outputs(problem, inputs))
 

@@ -1,0 +1,122 @@
+"""The float64 statement of linear attention, and how far rounding may move it.
+
+Source: LinearAttention of com.microsoft (ONNX Runtime, docs/ContribOperators.md) and of ai.onnx 27, which give the same
+four update rules: "linear" S + k v, "gated" exp(g) S + k v, "delta" S + beta k (v - S^T k), "gated_delta" with exp(g) S
+in both places; the output is scale * q^T S, of the state after the token.
+
+Every step rounds, and the next carries the error on. With E the bound on the state's error divided by u, after a decay
+it is exp(g) (E + (2 + |g|) |S|), for exp(g) is taken as a power of 2 of a product that rounds; what the state gives
+under a key is |k| E + |k| |S| off; the correction beta (v - that) rounds twice, the product and the sum once each. So
+the bound grows with the recurrence itself, where keys are long as well. Factors of summation are in the measured
+constant of `compare.judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
+from attncheck.problem import Arrays, LinearProblem, role_heads
+from attncheck.tensors.dtypes import widen
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """All of [batch, kv_heads, ...]: q [.., group, rows, head_dim], k, v [.., rows, dim].
+
+    state  [.., head_dim, v_head_dim] before the first token
+    decay  logarithms [.., rows, 1 or head_dim]; beta [.., rows, 1]; None where there is none
+    """
+
+    q: Float
+    k: Float
+    v: Float
+    state: Float
+    decay: Float | None
+    beta: Float | None
+
+
+def operands(problem: LinearProblem, inputs: Arrays) -> Operands:
+    """The inputs of a problem, the queries repeated where more states than queries are read."""
+    found = {
+        role.name: widen(role_heads(inputs[role.tensor.name], role.tensor, role.shape[1]), problem.dtype)
+        for role in problem.inputs
+    }
+    q = np.repeat(found["query"], max(1, problem.kv_heads // problem.heads), axis=1)
+    grouped = q.reshape(problem.batch, problem.kv_heads, -1, problem.rows, problem.head_dim)
+    beta = found.get("beta")
+    return Operands(
+        grouped,
+        found["key"],
+        found["value"],
+        found.get("past_state", np.zeros(problem.state_shape)),
+        found.get("decay"),
+        None if beta is None else np.broadcast_to(beta, (problem.batch, problem.kv_heads, problem.rows, 1)),
+    )
+
+
+@dataclass(frozen=True)
+class _State:
+    """The state after a token, and the bound on its error divided by u."""
+
+    values: Float
+    error: Float
+
+
+def answer(problem: LinearProblem, inputs: Arrays) -> tuple[Answer, ...]:
+    """Output, and the state after the last token where it is asked for. Raises NoAnswer for a forbidden graph."""
+    refuse_invalid(problem)
+    given = operands(problem, inputs)
+    shape = (*given.q.shape[:4], problem.v_head_dim)
+    values, compute = np.zeros(shape), np.zeros(shape)
+    state = _State(given.state, np.zeros_like(given.state))
+    for row, state in enumerate(_states(problem, given)):
+        q = given.q[:, :, :, row]
+        values[:, :, :, row] = problem.scale * (q @ state.values)
+        compute[:, :, :, row] = abs(problem.scale) * (np.abs(q) @ (state.error + np.abs(state.values)))
+    merged = problem.outputs[0].shape
+    values, compute = values.reshape(merged), compute.reshape(merged)
+    found = [_stated(problem, 0, values, compute)]
+    if problem.present_state is not None:
+        found.append(_stated(problem, 1, state.values, state.error))
+    return tuple(found)
+
+
+def _stated(problem: LinearProblem, index: int, values: Float, compute: Float) -> Answer:
+    everywhere = np.ones(values.shape, np.bool_)
+    return laid_out(problem.outputs[index].tensor, values, compute, np.abs(values), everywhere)
+
+
+def _states(problem: LinearProblem, given: Operands) -> Iterator[_State]:
+    """The state after each token."""
+    state, error = given.state, np.zeros_like(given.state)
+    for row in range(problem.rows):
+        if given.decay is not None:
+            logarithm = given.decay[:, :, row, :, None]
+            factor = np.exp(logarithm)
+            state, error = factor * state, factor * (error + (2.0 + np.abs(logarithm)) * np.abs(state))
+        k, added = given.k[:, :, row], given.v[:, :, row]
+        doubt = np.zeros_like(added)
+        if problem.delta:
+            held = _under(state, k)
+            added = added - held
+            doubt = _under(error + np.abs(state), np.abs(k)) + np.abs(added)
+        if given.beta is not None:
+            beta = given.beta[:, :, row]
+            added, doubt = beta * added, np.abs(beta) * (doubt + np.abs(added))
+        step = k[..., None] * added[..., None, :]
+        state = state + step
+        error = error + np.abs(k)[..., None] * doubt[..., None, :] + np.abs(step) + np.abs(state)
+        yield _State(state, error)
+
+
+def _under(state: Float, k: Float) -> Float:
+    """What a state [.., head_dim, v_head_dim] gives under a key [.., head_dim]."""
+    found: Float = np.einsum("...kv,...k->...v", state, k)
+    return found

@@ -1,0 +1,39 @@
+"""What can be said of linear attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attncheck.scenario.axes import LINEARS
+from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.diagnostics import Mistake
+
+Rule = Callable[[Complete], Iterator[Impossible]]
+
+
+def _rows(case: Complete) -> Iterator[Impossible]:
+    lengths = case.values["q_len"]
+    if case.values["op"] in LINEARS and isinstance(lengths, tuple) and len(set(lengths)) > 1:
+        message = f"q_len may not differ over the batch: {case.values['op']} takes every row into its state"
+        yield Impossible(Mistake.RAGGED, ("q_len", "op"), message, "use one q_len for all")
+
+
+def _gates(case: Complete) -> Iterator[Impossible]:
+    rule = str(case.values["update_rule"])
+    if case.values["op"] not in LINEARS:
+        return
+    for axis, has, rules in (
+        ("decay", rule.startswith("gated"), "gated` or `gated-delta"),
+        ("beta", rule.endswith("delta"), "delta` or `gated-delta"),
+    ):
+        if axis in case.written and not has:
+            message = f"`update_rule: {rule}` has no {axis}"
+            hint = f"remove it, or use `update_rule: {rules}`"
+            yield Impossible(Mistake.BUFFERS, (axis, "update_rule"), message, hint)
+
+
+RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+    (("op", "batch", *LENGTHS), _rows),
+    (("op", "update_rule", "decay", "beta"), _gates),
+)
+"""The axes that a rule needs to be usable, and the rule."""
