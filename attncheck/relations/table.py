@@ -122,7 +122,7 @@ def _biased(it: Scenario) -> Scenario | None:
 def _plain_values(it: Scenario) -> Scenario | None:
     """Wherever every row sees a key, and V is a tensor of its own to which nothing is added."""
     hides = it.holes not in ("none", "keys") or it.keys is not None or it.window_right is not None
-    other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias
+    other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias or it.kv_cache is not None
     return None if other or hides or min(it.q_len) == 0 else it
 
 

@@ -12,7 +12,11 @@ from attncheck.tensors import dtypes
 V = 0.5
 """The constant that V is: a number that every dtype holds."""
 
-NOT_BY_BATCH = {"cos_cache", "sin_cache", "head_sink", "total_sequence_length", "q_norm_weight", "k_norm_weight"}
+NOT_BY_BATCH = {
+    *("cos_cache", "sin_cache", "head_sink", "total_sequence_length"),
+    *("q_norm_weight", "k_norm_weight", "k_scale", "v_scale"),
+    *("past_sequence_length", "bias"),
+}
 """Inputs that have no axis for the batch."""
 
 

@@ -49,4 +49,4 @@ def test_each_command_of_the_first_scenario_works(command: str, folder: Path) ->
 
 
 def test_the_section_has_commands() -> None:
-    assert len(commands()) == 5
+    assert len(commands()) == 6
