@@ -12,6 +12,7 @@ from attncheck.extract import rotary_axes
 from attncheck.graph.case import Case
 from attncheck.graph.write.attention import PRECISIONS
 from attncheck.graph.write.gqa import EPSILONS
+from attncheck.graph.write.quantised import CACHES
 from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
 from attncheck.scenario.axes import AXES, SHIFT
 from attncheck.scenario.complete import Value
@@ -65,6 +66,9 @@ def _gqa(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     axes |= {"sink": it.sink is not None, "smooth": it.smooth, "packed": "qkv" if it.query.packed else "none"}
     if it.evicts is not None:
         axes |= {"window_cache": True, "capacity": it.past_capacity}
+    if it.quantised is not None:
+        axes["kv_cache"] = next(word for word, dtype in CACHES.items() if dtype == it.quantised.dtype)
+        axes["kv_scales"] = "tensor" if case.inputs[it.quantised.key].size == 1 else "channel"
     if it.norm is not None:
         axes["qk_norm"] = next((word for word, said in EPSILONS.items() if _says(told, said)), "plain")
     axes["query_seqlens"] = _input(node, 16) != ""

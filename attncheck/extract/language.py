@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attncheck.extract import axes
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem, Columns, Mask, Norm, Projection, Rotary, Scores, Tensor
+from attncheck.problem import AnyProblem, Columns, Mask, Norm, Projection, Quantised, Rotary, Scores, Tensor
 from attncheck.scenario import ScenarioErrors, from_command_line
 from attncheck.scenario.axes import spell
 from attncheck.scenario.complete import Value
@@ -141,6 +141,7 @@ _NAMES: Mapping[type, tuple[str, ...]] = {
     Scores: ("name",),
     Rotary: ("cos", "sin"),
     Norm: ("query", "key"),
+    Quantised: ("key", "value"),
     Columns: ("name",),
     Projection: (),
 }

@@ -181,7 +181,8 @@ def _call(site: Site, arrays: Arrays, held: set[str]) -> str:
     inputs = []
     for name in node.input:
         array = arrays[name] if name else np.zeros(0)
-        small = array.tobytes().hex() if array.dtype.kind in "iu" else ""
+        # A quantised cache holds integers of a byte or less, which are numbers like any others.
+        small = array.tobytes().hex() if array.dtype.kind in "iu" and array.itemsize > 1 else ""
         inputs.append(f"{bool(name)} {name in held} {array.dtype} {array.shape} {small}")
     attributes = sorted(it.SerializeToString(deterministic=True).hex() for it in node.attribute)
     told = (site.op, site.opset, attributes, inputs, [bool(name) for name in node.output])

@@ -23,7 +23,7 @@ from tests.drawing import featured_scenarios
 LIMIT = 2**31
 
 
-UNREAD: frozenset[str] = frozenset({"sparse"})
+UNREAD: frozenset[str] = frozenset({"sparse", "linear", "ms-linear"})
 """Axes and operators that are not read off a node, which then becomes a model: a sparse node has blocks of its own."""
 
 
