@@ -92,7 +92,7 @@ def _other_order(it: Scenario) -> Scenario | None:
 
 def _other_buffer(it: Scenario) -> Scenario | None:
     """Longer, where it is exact; exact, where it is longer."""
-    if it.window_cache or it.keys is not None or it.op == "mha":
+    if it.window_cache or it.keys is not None or it.op == "mha" or not _any_opset(it):
         return None
     if it.capacity is not None:
         return with_axes(it, capacity="exact") if it.capacity > max(it.kv_len) else None
@@ -102,7 +102,7 @@ def _other_buffer(it: Scenario) -> Scenario | None:
 
 def _all_in_window(it: Scenario) -> Scenario | None:
     """No window, or the shortest in which every key is."""
-    if it.keys is not None or it.window_cache or not it.causal:
+    if it.keys is not None or it.window_cache or not it.causal or not _any_opset(it):
         return None
     if it.window is not None:
         return with_axes(it, window="none") if it.window >= max(it.kv_len) else None
@@ -119,9 +119,19 @@ def _biased(it: Scenario) -> Scenario | None:
     return None if has else with_axes(it, bias="BxNxSxT")
 
 
+def _other_layout(it: Scenario) -> Scenario | None:
+    """On mha 4-D keys and values come from a cache: the bias of the projection is not added to them."""
+    return None if it.qkv_bias else with_axes(it, layout="bsnh" if it.layout == "bnsh" else "bnsh")
+
+
+def _any_opset(it: Scenario) -> bool:
+    """Whether all versions of the operator read the mask alike: from 24 on one column speaks for the first key only."""
+    return all(shape is None or "T" in shape for shape in (it.bias, it.mask))
+
+
 def _plain_values(it: Scenario) -> Scenario | None:
     """Wherever every row sees a key, and V is a tensor of its own to which nothing is added."""
-    hides = it.holes not in ("none", "keys") or it.keys is not None or it.window_right is not None
+    hides = it.holes not in ("none", "keys") or it.keys is not None or it.window_right is not None or it.mask_len
     other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias or it.kv_cache is not None
     return None if other or hides or min(it.q_len) == 0 else it
 
@@ -218,7 +228,7 @@ RELATIONS: dict[str, Relation] = {
             "four-axes",
             "3-D inputs equal 4-D inputs",
             "heads and rows taken for each other",
-            lambda it: with_axes(it, layout="bsnh" if it.layout == "bnsh" else "bnsh"),
+            _other_layout,
             "the same in the other layout",
             _same,
         ),

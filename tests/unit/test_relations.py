@@ -141,6 +141,10 @@ def test_constant_values_leave_what_nobody_may_read() -> None:
         ("op=gqa q_len=6 dtype=float16", "half-precision"),
         ("op=gqa steps=5-1", "padded-buffer"),
         ("op=rotary q_len=6", "half-precision"),
+        ("op=mha q_len=4 kv_len=9 causal=false layout=bnsh qkv_bias=true", "four-axes"),
+        ("op=attention q_len=17 bias=SxT mask_len=8 window=8", "constant-values"),
+        ("op=attention opset=23 q_len=5 mask=Sx1", "wide-window"),
+        ("op=attention opset=23 q_len=5 mask=Sx1", "padded-buffer"),
     ],
 )
 def test_a_relation_says_nothing_where_it_need_not_hold(text: str, name: str) -> None:
