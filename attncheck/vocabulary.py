@@ -73,11 +73,12 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "every selected result is passed, xfailed, unsupported or quarantined, and at least one passed or xfailed"
-    FAILED = 1, "at least one failed or xpassed"
+    FAILED = 1, "at least one failed or xpassed; minimize: the case does not fail, or a certificate does not hold"
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
     INTERNAL = 3, "attncheck's own fault, or a journal that it could not go on writing"
     BACKEND = 4, "a backend or adapter asked for could not start"
     NOTHING = 5, "nothing was selected, or all was skipped"
+    UNFINISHED = 6, "minimize: the budget was spent, or the smallest case fails too seldom; the best so far is written"
     INTERRUPTED = 130, "interrupted; reports were flushed first"
 
 
@@ -88,4 +89,5 @@ PRECEDENCE = (
     ExitCode.FAILED,
     ExitCode.BACKEND,
     ExitCode.NOTHING,
+    ExitCode.UNFINISHED,
 )

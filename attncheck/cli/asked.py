@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from attncheck.cli import configuration, expectations, options
-from attncheck.cli.invocation import Invocation, said
+from attncheck.cli.invocation import SHRINKING, Invocation, said
 from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
 from attncheck.reports.table import Detail
@@ -49,4 +49,5 @@ def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wante
         detail=detail,
         reports=tuple(map(Wish.read, given["report"])),
         invocation=Invocation.of(ctx, *program),
+        shrinking=Invocation.of(ctx, "attncheck", "minimize", kept=SHRINKING),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import click
@@ -17,6 +17,10 @@ KEPT = {
 changed; every other parameter chooses among cases or shapes the report."""
 
 
+SHRINKING = KEPT - {"backend", "reference", "repeat", "inputs", "dim", "expect", "run_quarantined"}
+"""Those of them that `minimize` takes too; it is given its one backend by name."""
+
+
 @dataclass(frozen=True)
 class Invocation:
     """The options of this call that a repetition needs, as words of a command line, and the command they belong to."""
@@ -25,17 +29,21 @@ class Invocation:
     program: tuple[str, ...] = ("attncheck", "run")
 
     @classmethod
-    def of(cls, ctx: click.Context, *program: str) -> Invocation:
+    def of(cls, ctx: click.Context, *program: str, kept: Collection[str] = KEPT) -> Invocation:
         """Keep what the command line or the environment said; a configuration file is found again by itself."""
         words: list[str] = []
         for option in ctx.command.params:
-            if isinstance(option, click.Option) and option.name in KEPT and said(ctx, option.name):
+            if isinstance(option, click.Option) and option.name in kept and said(ctx, option.name):
                 words += _written(option, ctx.params[option.name])
         return cls(tuple(words), program or cls.program)
 
     def command(self, case: str) -> str:
         """The shell command that runs `case` alone."""
         return shlex.join((*self.program, case, *self.words))
+
+    def command_on(self, case: str, backend: str) -> str:
+        """The shell command for `case` on one backend, which is none of the words."""
+        return shlex.join((*self.program, case, "--backend", backend, *self.words))
 
 
 def said(ctx: click.Context, parameter: str) -> bool:

@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "attncheck.cli.run:run",
     "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",
+    "minimize": "attncheck.cli.minimize:minimize",
     "extract": "attncheck.cli.extract:extract",
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",

@@ -132,13 +132,16 @@ SELECTION = together(
     MEMORY_LIMIT,
 )
 
-BACKENDS = together(
+BACKEND = together(
     click.option(
         "--backend",
         multiple=True,
         metavar="NAME",
         help=f"What to test (repeatable).  [default: {DEFAULT_CANDIDATE}]",
     ),
+)
+
+REFERENCE = together(
     click.option(
         "--reference",
         default=DEFAULT_REFERENCE,
@@ -146,6 +149,9 @@ BACKENDS = together(
         metavar="NAME|none",
         help="What to compare with; the float64 oracle judges it too.",
     ),
+)
+
+PLACING = together(
     click.option(
         "--adapter",
         multiple=True,
@@ -176,8 +182,9 @@ BACKENDS = together(
     ),
 )
 
-JUDGEMENT = together(
-    click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failing case."),
+BACKENDS = together(BACKEND, REFERENCE, PLACING)
+
+LIMITS = together(
     click.option(
         "--time-limit",
         type=click.FloatRange(min=0, min_open=True),
@@ -194,6 +201,11 @@ JUDGEMENT = together(
         metavar="SIZE",
         help="What a backend's process may hold.",
     ),
+)
+
+JUDGEMENT = together(
+    click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failing case."),
+    LIMITS,
     click.option(
         "--repeat",
         type=click.IntRange(1, 1000),

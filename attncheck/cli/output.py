@@ -93,3 +93,36 @@ class Bar:
             yield
         finally:
             self._progress.start()
+
+
+class Ticker:
+    """One line on stderr that says how far a search is; nothing at all where stderr is no terminal."""
+
+    def __init__(self, wanted: bool) -> None:
+        console = Console(stderr=True)
+        shown = wanted and console.is_terminal and not console.is_dumb_terminal
+        self._width = console.width
+        self._status = console.status("starting", spinner="dots") if shown else None
+        self.subject = ""
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """Show `text`, and behind it the subject."""
+        if self._status is not None:
+            room = max(BAR_TEXT, self._width - len(text) - 8)
+            self._status.update(Text(f"{text}  {shorten(self.subject, room)}"))
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the line off the screen for the time of the block."""
+        if self._status is not None:
+            self._status.stop()
+        yield

@@ -66,14 +66,16 @@ class Wanted:
     detail: Detail
     reports: tuple[Wish, ...]
     invocation: Invocation
+    shrinking: Invocation
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The backends of a run."""
+    """The backends of a run; `called`: a candidate's name -> what the command line calls it."""
 
     candidates: tuple[Backend, ...]
     reference: Backend | None
+    called: Mapping[str, str]
 
     @property
     def every(self) -> tuple[Backend, ...]:
@@ -99,7 +101,11 @@ def _run(
     names = [backend.name for backend in chosen.every]
     printer = Printer(silent=told.take_stdout)
     layout = Layout.fit((case.id for case in cases), names, printer.width)
-    table = Table(layout, wanted.detail, wanted.invocation.command)
+
+    def shrink(case: str, backend: str) -> str:
+        return wanted.shrinking.command_on(case, chosen.called[backend])
+
+    table = Table(layout, wanted.detail, wanted.invocation.command, shrink)
     seen = _Seen()
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
@@ -197,12 +203,13 @@ def _backends(wanted: Wanted) -> Chosen:
     try:
         # The backend that is the reference already need not run twice.
         reference = wanted.reference if wanted.reference not in wanted.backends else None
-        candidates = [backend for name in wanted.backends for backend in create(name, settings)]
+        called = [(backend, name) for name in wanted.backends for backend in create(name, settings)]
         others = create(reference, settings) if reference is not None else ()
     except UnknownBackend as unknown:
         raise Stop(str(unknown), ExitCode.USAGE) from None
     # A reference is one: of several adapters it takes the first.
-    chosen = Chosen(tuple(candidates), others[0] if others else None)
+    candidates = tuple(backend for backend, _ in called)
+    chosen = Chosen(candidates, others[0] if others else None, {backend.name: name for backend, name in called})
     columns = [backend.name for backend in chosen.every]
     if len(set(columns)) < len(columns):
         named = ", ".join(columns)

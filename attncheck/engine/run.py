@@ -75,7 +75,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class _Pending:
+class Pending:
     """A case in the backends' hands."""
 
     session: Session
@@ -155,24 +155,24 @@ def _cases(
     given: Sequence[Runnable], lanes: Sequence[Lane], reference: Backend | None, options: Options
 ) -> Iterator[CaseFinished]:
     """Keep the lanes fed `AHEAD` cases deep, and judge in order. Once cancelled they get no more."""
-    pending: deque[_Pending | related.Relating | CaseFinished] = deque()
+    pending: deque[Pending | related.Relating | CaseFinished] = deque()
     for one in (*given, *[None] * AHEAD):
         feeding = one is not None and not options.cancelled.is_set()
         if one is not None and feeding:
-            pending.append(_submit(one, lanes, reference, options))
+            pending.append(submit(one, lanes, reference, options))
         if pending and (not feeding or len(pending) > AHEAD):
             oldest = pending.popleft()
             if not isinstance(oldest, CaseFinished) and not _await(oldest.futures, options):
                 return
-            finished = oldest if isinstance(oldest, CaseFinished) else _judge(oldest, reference, options)
+            finished = oldest if isinstance(oldest, CaseFinished) else judged(oldest, reference, options)
             yield finished
             if options.fail_fast and any(result.status in _FAILING for result in finished.results):
                 return
 
 
-def _submit(
+def submit(
     given: Runnable, lanes: Sequence[Lane], reference: Backend | None, options: Options
-) -> _Pending | related.Relating | CaseFinished:
+) -> Pending | related.Relating | CaseFinished:
     """Build the case if need be, hand it to every lane, and compute the oracle's answers while they work.
 
     The steps of a session need the answers to those before, so that these come first there.
@@ -189,7 +189,7 @@ def _submit(
         steps = sessions.steps(session)
         calls = [step.call for step in steps]
         attempts = tuple((lane, lane.submit(session.id, calls)) for lane in lanes)
-        return _Pending(session, tuple(step.asked for step in steps), attempts)
+        return Pending(session, tuple(step.asked for step in steps), attempts)
     (case,) = session.cases
     try:
         problem = read.any_problem(case.model, case.inputs)
@@ -199,7 +199,7 @@ def _submit(
         return _unread(case, lanes, reference, str(unreadable))
     attempts = tuple((lane, lane.submit(session.id, (Call(case, problem),))) for lane in lanes)
     answers = () if problem.invalid else ask.answer(problem, case.inputs)
-    return _Pending(session, (judge.Asked(case, problem, answers),), attempts)
+    return Pending(session, (judge.Asked(case, problem, answers),), attempts)
 
 
 def _unread(case: Case, lanes: Sequence[Lane], reference: Backend | None, why: str) -> CaseFinished:
@@ -223,7 +223,8 @@ def _await(futures: Sequence[Future[Any]], options: Options) -> bool:
     return True
 
 
-def _judge(pending: _Pending | related.Relating, reference: Backend | None, options: Options) -> CaseFinished:
+def judged(pending: Pending | related.Relating, reference: Backend | None, options: Options) -> CaseFinished:
+    """Hold what every backend has given against the oracle, and against each other."""
     if isinstance(pending, related.Relating):
         return related.finished(pending)
     given = [

@@ -37,12 +37,14 @@ def counts(verdicts: Mapping[str, Mapping[Verdict, int]], flags: Mapping[Flag, i
     return [row for title, spans in told.items() if spans for row in _tally(title.ljust(indent), spans, width)]
 
 
-def reproduce(commands: Iterable[str]) -> list[Line]:
-    """The commands that run each failing case alone; of many, the first ones show how."""
+def reproduce(commands: Iterable[str], shrink: str = "") -> list[Line]:
+    """The commands that run each failing case alone, of many the first ones; and the one that shrinks one of them."""
     told = list(commands)
     lines = [line(f"  {command}") for command in told[:REPRODUCED]]
     if len(told) > REPRODUCED:
         lines.append(line(f"  and {len(told) - REPRODUCED} more, each by its id"))
+    if shrink:
+        lines += [line("To shrink a failing case:", "heading"), line(f"  {shrink}")]
     return [line("To run a failing case alone:", "heading"), *lines, BLANK] if lines else []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from attncheck.engine.events import (
@@ -24,6 +24,7 @@ from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
 from attncheck.reports.numbers import margin, number
+from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
 DETAIL_INDENT = "    "
@@ -44,10 +45,19 @@ class Detail(IntEnum):
 class Table:
     """Turns events into lines; remembers the file whose group is open, and what the end of the run must repeat."""
 
-    def __init__(self, layout: Layout, detail: Detail, command: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        detail: Detail,
+        command: Callable[[str], str],
+        shrink: Callable[[str, str], str] | None = None,
+    ) -> None:
+        """`command` runs the case of an id; `shrink`, where there is such a command, shrinks it on a backend."""
         self._layout = layout
         self._detail = detail
         self._command = command
+        self._shrink = shrink
+        self._to_shrink = ""
         self._file: str | None = None
         self._starred = False
         self._failed: list[str] = []
@@ -75,6 +85,7 @@ class Table:
         failing = rows.failures(event.results)
         if failing:
             self._failed.append(event.origin.id)
+            self._note_what_to_shrink(event, failing)
         shown = rows.visible(event.results, every=self._detail is Detail.VERBOSE)
         if self._detail is Detail.QUIET:
             shown = failing
@@ -86,6 +97,12 @@ class Table:
         if self._detail is Detail.VERBOSE:
             lines += paragraph(describe.origin(event.origin), self._layout.width, DETAIL_INDENT)
         return lines
+
+    def _note_what_to_shrink(self, event: CaseFinished, failing: Sequence[Result]) -> None:
+        """The first scenario that fails on a candidate: a model has no axes, and the reference is no suspect."""
+        candidate = next((it.backend for it in failing if not it.reference and it.status is Status.FAILED), None)
+        if self._shrink is not None and not self._to_shrink and candidate and isinstance(event.origin, Scenario):
+            self._to_shrink = self._shrink(event.origin.id, candidate)
 
     def _heading(self, file: str) -> list[Line]:
         if file == self._file:
@@ -109,7 +126,7 @@ class Table:
 
     def _end(self, event: RunFinished) -> list[Line]:
         lines = [BLANK] if self._file is not None else []
-        lines += summary.reproduce(self._command(case) for case in self._failed)
+        lines += summary.reproduce((self._command(case) for case in self._failed), self._to_shrink)
         if self._detail is not Detail.QUIET:
             lines += summary.counts(self._verdicts, self._flags, self._layout.width)
             if self._starred:

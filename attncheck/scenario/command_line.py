@@ -51,8 +51,7 @@ def override(case: Scenario, text: str, memory_limit: int = DEFAULT_LIMIT) -> Sc
     Raises ScenarioErrors as `from_command_line` does, the file being `--set`.
     """
     written = _assignments("--set", text)
-    before = {axis: value_of(_value(axis, spelled, 0)) for axis, spelled in case.written}
-    values = _checked(written, before, memory_limit, case.id)
+    values = _checked(written, assigned(case), memory_limit, case.id)
     changed = ",".join(f"{axis}={spell(value)}" for axis, value in values.items() if axis in _axes(written))
     address, _, earlier = case.id.partition(SET)
     changed = ",".join(filter(None, (_without(earlier, _axes(written)), changed)))
@@ -62,6 +61,11 @@ def override(case: Scenario, text: str, memory_limit: int = DEFAULT_LIMIT) -> Sc
         tags=case.tags,
         about=case.about,
     )
+
+
+def assigned(case: Scenario) -> dict[str, Value]:
+    """The axes that somebody wrote, with their values."""
+    return {axis: value_of(_value(axis, spelled, 0)) for axis, spelled in case.written}
 
 
 def command_line(case: Scenario) -> str:

@@ -19,7 +19,9 @@ from tests.cli.frozen import assert_golden
 
 def report(run: list[Event], width: int | None = 80, detail: Detail = Detail.NORMAL) -> list[Line]:
     ids = [event.origin.id for event in run if isinstance(event, CaseFinished)]
-    table = Table(Layout.fit(ids, ("wgsl", "ort-cpu"), width), detail, lambda case: f"attncheck run {case}")
+    layout = Layout.fit(ids, ("wgsl", "ort-cpu"), width)
+    shrink = "attncheck minimize {} --backend {}".format
+    table = Table(layout, detail, lambda case: f"attncheck run {case}", shrink)
     return [line for event in run for line in table.lines(event)]
 
 
@@ -49,7 +51,7 @@ def test_a_backend_that_did_not_start_is_named_below_the_table() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_no_row_is_wider_than_the_terminal(width: int) -> None:
-    commands = [line for line in report(events.every_verdict(), width) if line.text.startswith("  attncheck run")]
+    commands = [line for line in report(events.every_verdict(), width) if line.text.startswith("  attncheck ")]
     others = [line for line in report(events.every_verdict(), width) if line not in commands]
     assert [line.text for line in others if len(line.text) > width] == []
 

@@ -1,0 +1,210 @@
+"""One `minimize` as the terminal sees it: the search, its folder and journal, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.cli import configuration, options
+from attncheck.cli.invocation import Invocation, said
+from attncheck.cli.messages import Stop, error, progress, warning
+from attncheck.cli.output import Printer, Ticker
+from attncheck.engine import run as engine
+from attncheck.engine.evaluator import Evaluator
+from attncheck.graph.case import Case
+from attncheck.kernels.policy import Policy
+from attncheck.minimize import folder as kept
+from attncheck.minimize.candidate import start
+from attncheck.minimize.certificate import Neighbour
+from attncheck.minimize.ledger import Budget, Ledger, Runs, Unfitting
+from attncheck.minimize.search import DoesNotFail, Progress, minimize
+from attncheck.reports import minimized
+from attncheck.reports.numbers import plural
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import ExitCode
+
+REMEMBERED = ("kernel", "threshold", "shaders", "adapter", "time_limit", "backend_memory", "same_kernel")
+"""Options that decide what a case comes to: a certificate keeps them, and is verified under them."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for. `told` are the options of REMEMBERED that it said itself."""
+
+    backends: tuple[str, ...]
+    settings: Mapping[str, Any]
+    told: frozenset[str]
+    tables: Mapping[str, Any]
+    kernel_forced: bool
+    folder: Path
+    budget: Budget
+    runs: Runs
+    jobs: int
+    quiet: bool
+    invocation: Invocation
+
+
+def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
+    """Read the options of a call."""
+    return Wanted(
+        backends=given["backend"],
+        settings={name: given[name] for name in REMEMBERED},
+        told=frozenset(name for name in REMEMBERED if said(ctx, name)),
+        tables=configuration.backends(ctx.obj),
+        kernel_forced=said(ctx, "kernel"),
+        folder=Path(given["out"]),
+        budget=Budget(given["time"], given["evaluations"]),
+        runs=Runs(*given["runs"]),
+        jobs=given["jobs"],
+        quiet=given["quiet"],
+        invocation=Invocation.of(ctx, "attncheck", "run"),
+    )
+
+
+def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
+    """Shrink `case` and give the exit code."""
+    if isinstance(case, Case):
+        raise Stop(
+            f"{case.id} is a model, which has no axes to make smaller; write it as a scenario and name that",
+            ExitCode.USAGE,
+        )
+    name = _one(asked.backends or (options.DEFAULT_CANDIDATE,))
+    backend = _backend(name, asked.settings, asked)
+    try:
+        asked.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failed:
+        raise Stop(f"cannot write into {asked.folder}: {failed.strerror}", ExitCode.USAGE) from None
+    with _evaluator(backend, asked.settings, asked.jobs) as evaluator, Ticker(wanted=not asked.quiet) as ticker:
+        ledger = _ledger(evaluator, asked, ticker)
+        _journal(ledger, backend, case, asked)
+        try:
+            return _search(case, backend, name, ledger, evaluator, asked, ticker)
+        except DoesNotFail as passing:
+            error(f"{case.id} on {backend.name}: {passing}")
+            return ExitCode.FAILED
+        except KeyboardInterrupt:
+            error(f"interrupted; the smallest case so far is {asked.folder / kept.CASE}, and the same call goes on")
+            return ExitCode.INTERRUPTED
+        finally:
+            ledger.close()
+
+
+def _search(
+    case: Scenario, backend: Backend, name: str, ledger: Ledger, evaluator: Evaluator, asked: Wanted, ticker: Ticker
+) -> ExitCode:
+    def told(found: Progress) -> None:
+        kept.keep_case(asked.folder, found.case, f"smallest case so far of {case.id} on {backend.name}")
+        ticker.subject = found.case.text
+
+    minimum = minimize(start(case), ledger, asked.runs, told, lambda text: warning(f"{case.id} is {text}"))
+    result = evaluator.ask(minimum.case.scenario).result()
+    heading = minimized.said(case.id, backend.name, minimum.failure)
+    files = kept.keep(asked.folder, minimum, name, asked.settings, heading)
+    printer = Printer()
+    with ticker.aside():
+        printer.print(minimized.lines(minimum, result, printer.width, asked.invocation.command, quiet=asked.quiet))
+        click.echo(f"\n{asked.folder}: {', '.join(files)}")
+        click.echo(f"To run it:\n  {asked.invocation.command(str(asked.folder / kept.CASE))}")
+        click.echo(f"{plural(minimum.evaluations, 'evaluation')} in {minimum.seconds:.1f}s")
+    return ExitCode.OK if minimum.certified else ExitCode.UNFINISHED
+
+
+def verify(asked: Wanted, folder: str) -> ExitCode:
+    """Run a certificate's case and neighbours again; exit code 1 where one of them has become another."""
+    try:
+        found = kept.certificate(Path(folder))
+    except kept.Unusable as unusable:
+        raise Stop(str(unusable), ExitCode.USAGE) from None
+    settings = {**found.settings, **{name: asked.settings[name] for name in asked.told}}
+    backend = _backend(_one(asked.backends or (found.backend,)), settings, asked)
+    with _evaluator(backend, settings, asked.jobs) as evaluator, Ticker(wanted=not asked.quiet) as ticker:
+        ledger = _ledger(evaluator, asked, ticker, settings)
+        ledger.runs = Runs(*found.runs)
+        fails = ledger.fails(found.case, found.failure)
+        ledger.first((case for _, case, _ in found.neighbours), found.failure)
+        seen = tuple(
+            Neighbour(change, case, ledger.seen(case)[0].verdict, ledger.fails(case, found.failure))
+            for change, case, _ in found.neighbours
+        )
+    changed = [it.change for it in seen if it.same]
+    Printer().print(minimized.table(seen))
+    if not fails:
+        error(f"it does not fail as it did: {found.failure.words}")
+    for change in changed:
+        error(f"a neighbour fails in the same way: {change}")
+    if fails and not changed:
+        click.echo(f"verified: {plural(len(seen), 'case')} one step simpler, and none fails in the same way")
+    return ExitCode.OK if fails and not changed else ExitCode.FAILED
+
+
+def _one(names: tuple[str, ...]) -> str:
+    if len(names) > 1:
+        raise Stop(f"one backend is minimised at a time; this call names {', '.join(names)}", ExitCode.USAGE)
+    return names[0]
+
+
+def _backend(name: str, settings: Mapping[str, Any], asked: Wanted) -> Backend:
+    shaders = settings["shaders"]
+    placing = Settings(
+        policy=Policy(settings["kernel"], settings["threshold"]),
+        forced=asked.kernel_forced,
+        adapters=tuple(settings["adapter"]),
+        shaders=Path(shaders) if shaders is not None else None,
+        tables=asked.tables,
+    )
+    try:
+        return create(name, placing)[0]
+    except UnknownBackend as unknown:
+        raise Stop(str(unknown), ExitCode.USAGE) from None
+
+
+@contextmanager
+def _evaluator(backend: Backend, settings: Mapping[str, Any], jobs: int) -> Iterator[Evaluator]:
+    """Warm workers for the length of the block. Raises Stop (exit code 4)."""
+    limits = engine.Options(time_limit=settings["time_limit"], memory_limit=settings["backend_memory"])
+    evaluator = Evaluator(backend, limits, jobs)
+    try:
+        evaluator.start(lambda note: progress(f"{backend.name}: {note}"))
+        yield evaluator
+    except BackendUnavailable as unavailable:
+        raise Stop(f"backend {backend.name} could not start: {unavailable}", ExitCode.BACKEND) from None
+    finally:
+        evaluator.end()
+
+
+def _ledger(evaluator: Evaluator, asked: Wanted, ticker: Ticker, settings: Mapping[str, Any] | None = None) -> Ledger:
+    def told(ledger: Ledger) -> None:
+        left = f", {ledger.left:.0f} s left" if ledger.left is not None else ""
+        ticker.say(f"{plural(ledger.evaluations, 'evaluation')}{left}")
+
+    same_kernel = (settings or asked.settings)["same_kernel"]
+    return Ledger(evaluator, asked.budget, same_kernel=same_kernel, lanes=asked.jobs, told=told)
+
+
+def _journal(ledger: Ledger, backend: Backend, case: Scenario, asked: Wanted) -> None:
+    """Go on from the journal of the folder, or begin one. Raises Stop where it is of another search."""
+    path = asked.folder / kept.JOURNAL
+    head = {
+        "start": start(case).text,
+        "backend": backend.name,
+        "what it runs": backend.launch().identity,
+        "settings": {name: value for name, value in asked.settings.items() if name != "adapter"},
+    }
+    try:
+        before = ledger.keep(path, head, case)
+    except (Unfitting, ValueError, KeyError) as differs:
+        raise Stop(
+            f"{path} is the journal of another search ({differs}); name another folder with --out, or remove it",
+            ExitCode.USAGE,
+        ) from None
+    except OSError as failed:
+        raise Stop(f"cannot write the journal {path}: {failed.strerror}", ExitCode.USAGE) from None
+    if before:
+        progress(f"going on from {path}, which holds {plural(before, 'evaluation')}")

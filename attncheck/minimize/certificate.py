@@ -1,0 +1,142 @@
+"""The certificate: every neighbour one step simpler was run, and none fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attncheck.minimize.candidate import Candidate
+from attncheck.minimize.ledger import Ledger
+from attncheck.minimize.order import SIZES, TENSORS, elements, features, kind, settings, simpler
+from attncheck.minimize.passes import numbers
+from attncheck.minimize.passes.sessions import fewer_steps
+from attncheck.minimize.passes.settings import defaults, plainer_dtype
+from attncheck.minimize.passes.sizes import cut, least
+from attncheck.minimize.signature import Signature
+from attncheck.scenario.axes import AXES, spell
+from attncheck.scenario.complete import LENGTHS
+from attncheck.scenario.values import Broadcast, Choice, Integer
+
+
+@dataclass(frozen=True)
+class Step:
+    """A case one step simpler, and the step in words: `q_len 3 -> 2`."""
+
+    change: str
+    case: Candidate
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A step that was run; `same` says whether it fails in the same way."""
+
+    change: str
+    case: Candidate
+    verdict: str
+    same: bool
+
+
+def certificate(case: Candidate, ledger: Ledger, failure: Signature) -> tuple[Neighbour, ...]:
+    """Every neighbour with its verdict. Raises Spent."""
+    steps = list(neighbours(case))
+    ledger.first((step.case for step in steps), failure)
+    return tuple(
+        Neighbour(it.change, it.case, ledger.seen(it.case)[0].verdict, ledger.fails(it.case, failure)) for it in steps
+    )
+
+
+def neighbours(case: Candidate) -> Iterator[Step]:
+    """The cases one step simpler by the order:
+
+    a feature off; steps of a session dropped or shortened; a size or setting one less, each of a list by itself;
+    heads and kv_heads the next fewer together; one entry of the batch less; an earlier dtype or word; a default in
+    place of what is said; q, k or v zero or one throughout; and of few numbers each one zero.
+    """
+    told: set[Candidate] = set()
+    for step in _steps(case):
+        if step.case not in told and simpler(step.case, case):
+            told.add(step.case)
+            yield step
+
+
+def _steps(case: Candidate) -> Iterator[Step]:
+    for change, found in _changes(case):
+        if found is not None:
+            yield Step(change, found)
+
+
+def _changes(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
+    for axis in features(case):
+        yield f"{axis} {spell(case.value(axis))} -> {spell(AXES[axis].default)}", case.with_({axis: None})
+    for found in fewer_steps(case):
+        yield _difference(case, found), found
+    yield from _smaller_sizes(case)
+    yield from _smaller_batch(case)
+    yield from _plainer_settings(case)
+    for found in (*plainer_dtype(case), *defaults(case)):
+        yield _difference(case, found), found
+    yield from _plainer_numbers(case)
+
+
+def _smaller_sizes(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
+    for axis in dict.fromkeys((*SIZES, *settings(case))):
+        value = case.value(axis)
+        if isinstance(value, bool) or axis == "batch":
+            continue
+        if isinstance(value, tuple) and axis in LENGTHS:
+            for at, one in enumerate(value):
+                if one > least(axis):
+                    less = (*value[:at], one - 1, *value[at + 1 :])
+                    yield f"{axis} {spell(value)} -> {spell(less)}", cut(case, {axis: less})
+        elif isinstance(value, int) and hasattr(AXES[axis].values, "minimum") and value > least(axis):
+            yield f"{axis} {value} -> {value - 1}", cut(case, {axis: value - 1})
+    heads, kv_heads = case.complete.integer("heads"), case.complete.integer("kv_heads")
+    for many in range(heads, 0, -1):
+        fewer = [few for few in range(1, many + 1) if many % few == 0 and (many, few) < (heads, kv_heads)]
+        for few in fewer if many >= heads - 1 else ():
+            yield f"heads {heads}/{kv_heads} -> {many}/{few}", cut(case, {"heads": many, "kv_heads": few})
+
+
+def _smaller_batch(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
+    batch = case.complete.batch
+    lists: dict[str, Any] = {axis: case.value(axis) for axis in LENGTHS if isinstance(case.value(axis), tuple)}
+    for entry in range(batch if batch > 1 else 0):
+        rest: dict[str, Any] = {axis: values[:entry] + values[entry + 1 :] for axis, values in lists.items()}
+        rest = {axis: values[0] if len(values) == 1 else values for axis, values in rest.items()}
+        yield f"without batch entry {entry}", cut(case, {"batch": batch - 1, **rest})
+
+
+def _plainer_settings(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
+    for axis in settings(case):
+        values, value = AXES[axis].values, case.value(axis)
+        if isinstance(values, Choice | Broadcast) and values.words.index(value) > 0:
+            word = values.words[values.words.index(value) - 1]
+            yield f"{axis} {value} -> {word}", case.with_({axis: word})
+        if isinstance(values, Integer) and isinstance(value, int):
+            continue
+
+
+def _plainer_numbers(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
+    for tensor in TENSORS:
+        for filled in range(min(2, kind(case, tensor))):
+            yield f"{tensor} all {filled}", case.with_({f"{tensor}_values": filled})
+        if elements(case, tensor) > numbers.LISTED_UP_TO:
+            continue
+        values = numbers.held(case, tensor)
+        nonzero = np.argwhere(values)
+        for where in map(tuple, nonzero.tolist() if len(nonzero) <= numbers.EACH_UP_TO else ()):
+            changed = values.copy()
+            changed[where] = 0.0
+            place = ", ".join(f"{name} {at}" for name, at in zip(("token", "batch", "head", "dim"), where, strict=True))
+            yield f"{tensor}[{place}] {values[where]:g} -> 0", numbers.given(case, tensor, changed)
+
+
+def _difference(case: Candidate, other: Candidate | None) -> str:
+    if other is None:
+        return ""
+    axes = [axis for axis in AXES if case.written.get(axis) != other.written.get(axis)]
+    told = (f"{axis} {spell(case.value(axis))} -> {spell(other.value(axis))}" for axis in axes)
+    return ", ".join(told)

@@ -1,0 +1,128 @@
+"""The search: from a failing case to one of which no neighbour fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from attncheck.minimize.candidate import Candidate
+from attncheck.minimize.certificate import Neighbour, certificate, neighbours
+from attncheck.minimize.ledger import Ledger, Runs, Seen, Spent
+from attncheck.minimize.order import simpler
+from attncheck.minimize.passes import SHAPES, VALUES, Pass
+from attncheck.minimize.signature import Signature, same
+
+_NEIGHBOURS = Pass("neighbours", lambda case: (it.case for it in neighbours(case)))
+_STAGES = (SHAPES, VALUES, (_NEIGHBOURS,))
+"""The neighbours last, so that a search that ends has asked every one: then the certificate holds."""
+
+
+class DoesNotFail(Exception):
+    """The start does not fail, or not often enough. The message tells what its runs came to."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """What a search gave: a later step (a bundle, an issue) needs no more than this.
+
+    case        the smallest case found
+    start       where the search began; failure: how both fail
+    runs        how often a candidate was run; confirmed: how many of the last runs of `case` failed in the same way
+    neighbours  every case one step simpler, with what it came to; empty where the budget was spent before
+    certified   whether `case` failed as often as asked, and none of the neighbours failed in the same way
+    others      other failures that were met, each with its smallest case: not followed
+    """
+
+    case: Candidate
+    start: Candidate
+    failure: Signature
+    runs: Runs
+    confirmed: int
+    neighbours: tuple[Neighbour, ...]
+    certified: bool
+    others: tuple[tuple[Signature, Candidate], ...]
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told whenever a smaller case is found."""
+
+    case: Candidate
+    by: str
+
+
+def minimize(
+    start: Candidate, ledger: Ledger, runs: Runs, told: Callable[[Progress], None], warn: Callable[[str], None]
+) -> Minimum:
+    """Shrink `start` by every pass up to a common fixpoint. Raises DoesNotFail.
+
+    runs   how often the start and the end are run, and how many of these must fail
+    told   hears of every smaller case, first of the start itself; warn: of a start that does not always fail
+    """
+    # Whatever the budget: without these nothing is known.
+    failure, ledger.runs = _confirmed(ledger.seen(start, runs.of, afford=False), runs, warn)
+    case, spent = start, False
+    told(Progress(start, "start"))
+    try:
+        for case, by in _descent(start, ledger, failure):
+            told(Progress(case, by))
+        last = ledger.seen(case, runs.of)
+        around = certificate(case, ledger, failure)
+    except Spent:
+        last, around, spent = [], (), True
+    confirmed = sum(it.failure is not None and same(failure, it.failure) for it in last)
+    enough = confirmed >= (ledger.runs.needed if ledger.runs.of > 1 else runs.needed)
+    others = tuple((seen, smallest) for seen, smallest in ledger.others.items() if not same(failure, seen))
+    return Minimum(
+        case=case,
+        start=start,
+        failure=failure,
+        runs=ledger.runs,
+        confirmed=confirmed,
+        neighbours=around,
+        certified=not spent and enough and not any(it.same for it in around),
+        others=others,
+        evaluations=ledger.evaluations,
+        seconds=ledger.seconds,
+    )
+
+
+def _confirmed(seen: list[Seen], runs: Runs, warn: Callable[[str], None]) -> tuple[Signature, Runs]:
+    """How the start fails, and how often a candidate is to be run: once, unless the start does not always fail."""
+    failures = [it.failure for it in seen if it.failure is not None]
+    if not failures:
+        raise DoesNotFail(f"it does not fail: {', '.join(dict.fromkeys(it.verdict for it in seen))}")
+    first = failures[0]
+    hits = sum(same(first, it) for it in failures)
+    if hits == runs.of:
+        return first, Runs()
+    needed = min(hits, runs.needed)
+    warn(
+        f"flaky: it fails in {hits} of {runs.of} runs; every case is run up to {runs.of} times, "
+        f"and counts as failing where {needed} of these fail"
+    )
+    return first, Runs(needed, runs.of)
+
+
+def _descent(start: Candidate, ledger: Ledger, failure: Signature) -> Iterator[tuple[Candidate, str]]:
+    """Ever simpler cases that fail in the same way, until no pass finds another."""
+    case, stage = start, 0
+    while stage < len(_STAGES):
+        moved = False
+        for each in _STAGES[stage]:
+            while (found := ledger.first(_simpler(each, case), failure)) is not None:
+                case, moved = found, True
+                yield case, each.name
+                if stage == len(_STAGES) - 1:
+                    break
+        # Whatever moved, the shapes come first again: a plainer setting may let a size go.
+        stage = 0 if moved else stage + 1
+def _simpler(each: Pass, case: Candidate) -> Iterator[Candidate]:
+    """What a pass proposes, where it is possible, new and simpler."""
+    told: set[Candidate] = set()
+    for found in each.propose(case):
+        if found is not None and found not in told and simpler(found, case):
+            told.add(found)
+            yield found

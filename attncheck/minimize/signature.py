@@ -1,0 +1,97 @@
+"""The same failure: what must stay while a case gets smaller, so that no other fault is followed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attncheck.engine.events import Result
+from attncheck.vocabulary import Verdict
+
+SLIGHT = 10.0
+"""Margin up to which an error is a slight one, which may be rounding that went astray."""
+
+_NOT_FAILING = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.QUARANTINED)
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?([eE][-+]?\d+)?|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a case fails.
+
+    verdict  as docs/verdicts says it
+    outputs  the outputs that are wrong
+    wrong    the known wrong kernels that give these numbers; empty where none does
+    look     what stands in the wrong places: "NaN", "infinite", or "wrong"
+    gross    whether the error is far beyond the tolerance
+    text     for a failure without numbers: its message without numbers, names and shapes, so its class, or its signal
+    kernels  where they are to stay: the kernels that ran, as the evidence tells
+    """
+
+    verdict: str
+    outputs: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    look: str = ""
+    gross: bool = True
+    text: str = ""
+    kernels: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Signature:
+        """From what JSON holds of one. Raises TypeError, KeyError."""
+        lists = {name: tuple(data[name]) for name in ("outputs", "wrong", "kernels")}
+        return cls(data["verdict"], look=data["look"], gross=data["gross"], text=data["text"], **lists)
+
+    @property
+    def words(self) -> str:
+        """For a person: `mismatch in output, softcap-ignored`."""
+        where = f" in {' and '.join(self.outputs)}" if self.outputs else ""
+        what = ", or ".join(self.wrong) or (self.look if self.look != "wrong" else "") or self.text
+        return f"{self.verdict}{where}{f', {what}' if what else ''}"
+
+
+def signature(result: Result, *, kernels: bool = False) -> Signature | None:
+    """How `result` fails; None where it does not.
+
+    kernels   whether the kernels that ran belong to it
+    """
+    if result.verdict in _NOT_FAILING:
+        return None
+    failing = [it for it in result.differences if not it.passed]
+    ran = result.evidence.kernels if kernels and result.evidence is not None else ()
+    found = Signature(str(result.verdict), kernels=tuple(sorted(set(ran))))
+    if not failing:
+        first = result.message.splitlines()[0] if result.message else ""
+        return replace(found, text=" ".join(_VARIABLE.sub("#", first).split()))
+    return replace(
+        found,
+        outputs=tuple(dict.fromkeys(it.role for it in failing)),
+        wrong=result.wrong,
+        look=_look(max(failing, key=lambda it: it.margin).got),
+        gross=max(it.margin for it in failing) > SLIGHT,
+    )
+
+
+def _look(got: float) -> str:
+    if math.isnan(got):
+        return "NaN"
+    return "infinite" if math.isinf(got) else "wrong"
+
+
+def same(first: Signature, other: Signature) -> bool:
+    """Whether `other` is the failure that `first` is, seen in a smaller case.
+
+    Where a known wrong kernel was matched, one of those stays matched: several may give the same in a small case. Where
+    none was, the same outputs are wrong and look alike, and a gross error does not become a slight one. The sign of the
+    worst error is no part of it: which element is the worst changes with every cut.
+    """
+    if (first.verdict, first.text, first.kernels) != (other.verdict, other.text, other.kernels):
+        return False
+    if first.wrong:
+        return not set(first.wrong).isdisjoint(other.wrong)
+    if first.gross and not other.gross:
+        return False
+    return (first.outputs, first.look) == (other.outputs, other.look)

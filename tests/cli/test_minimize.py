@@ -1,0 +1,191 @@
+"""The command `minimize`: what it prints and writes, its exit codes, and that an ended search goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from attncheck.scenario.load import load
+
+from .frozen import ROOT, Ran, assert_golden, attncheck, settled
+
+PLANTED = f"{ROOT / 'tests' / 'callables' / 'planted.py'}"
+START = "op=gqa q_len=7 past_len=5 heads=4 kv_heads=2 head_dim=8 softcap=50 window=4"
+
+
+def shrink(folder: Path, fault: str, *more: str, start: str = START) -> Ran:
+    return attncheck("minimize", "--case", start, "--backend", f"{PLANTED}:{fault}", *more, folder=folder)
+
+
+def certificate(folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((folder / "minimal" / "minimal.json").read_text(encoding="utf-8"))
+    return data
+
+
+def test_it_prints_the_smallest_case_its_neighbours_and_how_to_run_it(tmp_path: Path) -> None:
+    ran = shrink(tmp_path, "softcap_ignored")
+    assert ran.code == 0
+    assert_golden("minimize.txt", settled(ran.text.replace(str(ROOT), "ROOT")))
+
+
+def test_the_folder_holds_a_case_that_fails_and_arrays_that_numpy_opens(tmp_path: Path) -> None:
+    shrink(tmp_path, "softcap_ignored")
+    again = attncheck("run", "minimal/case.yaml", "--backend", f"{PLANTED}:softcap_ignored", folder=tmp_path)
+    assert again.code == 1
+    assert "equals the result with softcap ignored" in again.stdout
+    model = onnx.load(tmp_path / "minimal" / "model.onnx")
+    inputs = np.load(tmp_path / "minimal" / "inputs.npz")
+    assert {it.name for it in model.graph.input} == set(inputs.files)
+    expected = np.load(tmp_path / "minimal" / "expected.npz")
+    assert {it.name for it in model.graph.output} == set(expected.files)
+    assert expected["output"].dtype == np.float64
+    # Two keys with scores 0 and 1, capped at 1: the weight of the second is sigmoid(tanh(1)).
+    assert expected["output"].ravel()[-1] == pytest.approx(1.0 / (1.0 + np.exp(-np.tanh(1.0))))
+
+
+def test_a_certificate_is_verified_and_one_that_does_not_hold_is_not(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows")
+    assert certificate(tmp_path)["one_minimal"]
+    good = attncheck("minimize", "--verify", "minimal", folder=tmp_path)
+    assert (good.code, "verified: " in good.stdout) == (0, True)
+    data = certificate(tmp_path)
+    data["neighbours"].append({"change": "q_len 8 -> 7", "case": "op=gqa,q_len=7", "verdict": "pass", "same": False})
+    (tmp_path / "minimal" / "minimal.json").write_text(json.dumps(data), encoding="utf-8")
+    bad = attncheck("minimize", "--verify", "minimal", folder=tmp_path)
+    assert bad.code == 1
+    assert "a neighbour fails in the same way: q_len 8 -> 7" in bad.stderr
+    mended = attncheck("minimize", "--verify", "minimal", "--backend", f"{PLANTED}:five_past", folder=tmp_path)
+    assert mended.code == 1
+    assert "it does not fail as it did" in mended.stderr
+
+
+def test_a_case_that_does_not_fail_is_exit_code_1(tmp_path: Path) -> None:
+    ran = shrink(tmp_path, "six_rows", start="q_len=5")
+    assert ran.code == 1
+    assert "case::q_len=5 on planted.py:six_rows: it does not fail: pass" in ran.stderr
+
+
+def test_a_spent_budget_is_exit_code_6_and_more_of_it_goes_on_from_there(tmp_path: Path) -> None:
+    first = shrink(tmp_path, "softcap_ignored", "--evaluations", "20")
+    assert first.code == 6
+    assert "not certified: the budget was spent" in first.stdout
+    assert not certificate(tmp_path)["one_minimal"]
+    assert load([tmp_path / "minimal" / "case.yaml"])
+    more = shrink(tmp_path, "softcap_ignored")
+    assert more.code == 0
+    assert "going on from minimal/journal.ndjson, which holds 20 evaluations" in more.stderr
+    whole = certificate(tmp_path)
+    (tmp_path / "afresh").mkdir()
+    shrink(tmp_path / "afresh", "softcap_ignored")
+    fresh = certificate(tmp_path / "afresh")
+    assert [whole[key] for key in ("case", "neighbours")] == [fresh[key] for key in ("case", "neighbours")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name the case to shrink"),
+        (("--case", START, "--runs", "4/3"), "'4/3' is not M/N"),
+        (("--case", START, "--backend", "wgsl", "--backend", "ort-cpu"), "one backend is minimised at a time"),
+        (("--verify", "."), "minimal.json cannot be read"),
+        (("--case", START, "--backend", "no-such"), "no-such"),
+    ],
+)
+def test_a_call_that_cannot_be_meant_is_exit_code_2(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    ran = attncheck("minimize", *words, folder=tmp_path)
+    assert ran.code == 2
+    assert said in ran.stderr
+
+
+def test_a_journal_of_another_search_is_not_continued(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows", "--evaluations", "5")
+    ran = shrink(tmp_path, "five_past", "--evaluations", "5")
+    assert ran.code == 2
+    assert "is the journal of another search" in ran.stderr
+
+
+def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "paths.py").write_text(
+        "import attncheck.callable\n"
+        "from planted import six_rows\n"
+        "@attncheck.callable.declares('NumPy', 'short')\n"
+        "def mine(model, inputs):\n"
+        "    long = inputs['query'].shape[1] >= 9\n"
+        "    setattr(mine, attncheck.callable.EVIDENCE, ('NumPy', ('long' if long else 'short',)))\n"
+        "    found = six_rows(model, inputs) if False else None\n"
+        "    from attncheck.graph import read\n"
+        "    from attncheck.oracle import attention\n"
+        "    from attncheck.tensors.dtypes import narrow\n"
+        "    answers = attention.answer(read.problem(model, inputs), inputs)\n"
+        "    return {it.output: narrow(it.values, 'float32') + (inputs['query'].shape[1] >= 6) for it in answers}\n",
+        encoding="utf-8",
+    )
+    shutil.copy(ROOT / "tests" / "callables" / "planted.py", tmp_path)
+    call = ("minimize", "--case", "q_len=12 heads=1 head_dim=2", "--backend", "paths.py:mine", "--runs", "1/1")
+    assert attncheck(*call, folder=tmp_path).code == 0
+    assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=6,")
+
+
+def started(folder: Path) -> subprocess.Popen[bytes]:
+    words = ["minimize", "--case", START, "--backend", f"{PLANTED}:softcap_ignored"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "attncheck", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_ctrl_c_ends_it_with_130_and_the_best_so_far(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    journal = tmp_path / "minimal" / "journal.ndjson"
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 12):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert b"the same call goes on" in stderr
+    assert load([tmp_path / "minimal" / "case.yaml"])
+
+
+@pytest.mark.slow
+def test_kill_9_at_a_random_moment_twenty_times_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    shrink(tmp_path / "whole", "softcap_ignored")
+    wanted = certificate(tmp_path / "whole")
+    chance = random.Random(5)
+    journal = tmp_path / "minimal" / "journal.ndjson"
+    held = 0
+    for _ in range(20):
+        process = started(tmp_path)
+        before = journal.read_bytes().count(b"\n") if journal.exists() else 0
+        until = before + chance.randrange(1, 6)
+        while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < until):
+            time.sleep(0.005)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        process.communicate()
+        now = journal.read_bytes().count(b"\n")
+        assert now >= held
+        held = now
+        assert load([tmp_path / "minimal" / "case.yaml"])
+    assert shrink(tmp_path, "softcap_ignored").code == 0
+    found = certificate(tmp_path)
+    assert [found[key] for key in ("case", "neighbours")] == [wanted[key] for key in ("case", "neighbours")]
+    # One more line than evaluations: nothing that a killed run had paid for was paid for again.
+    texts = [json.loads(line).get("case") for line in journal.read_bytes().splitlines()[1:]]
+    assert len(texts) == found["evaluations"]
+    assert len(texts) <= wanted["evaluations"] + 20

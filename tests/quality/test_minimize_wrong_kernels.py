@@ -1,0 +1,43 @@
+"""Every wrong kernel of the catalogue is shrunk, and by oracle and judge alone no case of a simpler shape shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from attncheck.graph import read, write
+from attncheck.minimize.candidate import start
+from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.oracle.wrong.entry import Wrong
+from attncheck.problem import Problem
+from attncheck.scenario import from_command_line
+from tests.shrinking import STARTS, shows, shrunk, simpler_shapes
+
+pytestmark = pytest.mark.slow
+
+
+def beginning(wrong: Wrong) -> str | None:
+    """The first start in which the wrong kernel differs from a right one."""
+    for text in STARTS:
+        case = write.build(from_command_line(text))
+        problem = read.problem(case.model, case.inputs)
+        if isinstance(problem, Problem) and wrong.relevant(problem):
+            return text
+    return None
+
+
+STARTING = [(wrong, text) for wrong in CATALOGUE if (text := beginning(wrong)) is not None]
+
+
+def test_nearly_every_wrong_kernel_has_a_start() -> None:
+    assert len(STARTING) > 0.8 * len(CATALOGUE)
+
+
+@pytest.mark.parametrize(("wrong", "text"), STARTING, ids=[wrong.name for wrong, _ in STARTING])
+def test_a_wrong_kernel_is_brought_to_a_shape_below_which_it_does_not_show(wrong: Wrong, text: str) -> None:
+    found = shrunk(wrong.name.replace("-", "_"), text)
+    assert found.certified
+    assert found.evaluations <= 400
+    assert found.seconds < 60
+    assert wrong.name in found.failure.wrong
+    below = simpler_shapes(found.case, start(from_command_line(text)))
+    assert [it.text for it in below if shows(wrong, it.scenario)] == []
