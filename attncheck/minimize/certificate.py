@@ -137,6 +137,7 @@ def _plainer_numbers(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
 def _difference(case: Candidate, other: Candidate | None) -> str:
     if other is None:
         return ""
-    axes = [axis for axis in AXES if case.written.get(axis) != other.written.get(axis)]
+    said = {**case.written, **other.written}
+    axes = [axis for axis in AXES if axis in said and case.value(axis) != other.value(axis)]
     told = (f"{axis} {spell(case.value(axis))} -> {spell(other.value(axis))}" for axis in axes)
     return ", ".join(told)

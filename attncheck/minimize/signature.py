@@ -85,8 +85,8 @@ def same(first: Signature, other: Signature) -> bool:
     """Whether `other` is the failure that `first` is, seen in a smaller case.
 
     Where a known wrong kernel was matched, one of those stays matched: several may give the same in a small case. Where
-    none was, the same outputs are wrong and look alike, and a gross error does not become a slight one. The sign of the
-    worst error is no part of it: which element is the worst changes with every cut.
+    none was, no further output is wrong, they look alike, and a gross error does not become a slight one. The sign of
+    the worst error is no part of it: which element is the worst changes with every cut.
     """
     if (first.verdict, first.text, first.kernels) != (other.verdict, other.text, other.kernels):
         return False
@@ -94,4 +94,4 @@ def same(first: Signature, other: Signature) -> bool:
         return not set(first.wrong).isdisjoint(other.wrong)
     if first.gross and not other.gross:
         return False
-    return (first.outputs, first.look) == (other.outputs, other.look)
+    return first.look == other.look and set(first.outputs) >= set(other.outputs)

@@ -41,8 +41,12 @@ def _shorter(step: Written) -> Iterator[Written]:
         yield replace(step, repeat=times)
     if isinstance(step.q_len, int):
         for rows in below(step.q_len, 1):
-            kept = step.accept if not isinstance(step.accept, int) else min(step.accept, rows)
-            yield replace(step, q_len=rows, accept=kept)
+            if not isinstance(step.accept, int):
+                yield replace(step, q_len=rows)
+                continue
+            # As many kept as before, or as many dropped.
+            for accept in dict.fromkeys((min(step.accept, rows), max(0, step.accept - step.q_len + rows))):
+                yield replace(step, q_len=rows, accept=accept)
     if step.accept is not None:
         yield replace(step, accept=None)
     if isinstance(step.accept, int) and isinstance(step.q_len, int):
