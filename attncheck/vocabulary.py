@@ -73,13 +73,32 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "every selected result is passed, xfailed, unsupported or quarantined, and at least one passed or xfailed"
-    FAILED = 1, "at least one failed or xpassed; minimize: the case does not fail, or a certificate does not hold"
+    FAILED = 1, (
+        "at least one failed or xpassed; minimize, bundle: the case does not fail, or the proof does not hold; "
+        "bisect: no change was found"
+    )
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
     INTERNAL = 3, "attncheck's own fault, or a journal that it could not go on writing"
     BACKEND = 4, "a backend or adapter asked for could not start"
     NOTHING = 5, "nothing was selected, or all was skipped"
     UNFINISHED = 6, "minimize: the budget was spent, or the smallest case fails too seldom; the best so far is written"
     INTERRUPTED = 130, "interrupted; reports were flushed first"
+
+
+class Answer(IntEnum):
+    """The exit codes of ``check --predicate``, which other reducers and ``git bisect run`` know."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Answer:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    YES = 0, "interesting: the case fails (with --passes: it passes)"
+    NO = 1, "not interesting"
+    UNKNOWN = 125, "cannot tell: the case does not load, is unsupported, or the backend does not start"
 
 
 PRECEDENCE = (

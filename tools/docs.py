@@ -21,7 +21,7 @@ from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text, table
 from attncheck.scenario.model import DataKind
 from attncheck.tensors.data import purpose
-from attncheck.vocabulary import PRECEDENCE, ExitCode, Verdict
+from attncheck.vocabulary import PRECEDENCE, Answer, ExitCode, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -50,6 +50,11 @@ def relations() -> str:
     return table(("relation", "what must hold", "what breaks it"), rows)
 
 
+def answers() -> str:
+    """The exit codes of `check --predicate`."""
+    return table(("code", "meaning"), ((str(it.value), it.meaning) for it in Answer))
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
     ("expectations.md", "keys"): expectation_document.keys_table,
@@ -58,6 +63,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("verdicts/README.md", "statuses"): status_table,
     ("verdicts/README.md", "flags"): flag_table,
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
+    ("bundle.md", "answers"): answers,
     ("relations.md", "relations"): relations,
     ("coverage.md", "kinds"): failures.kinds_table,
     ("coverage.md", "named"): failures.named_table,

@@ -1,0 +1,203 @@
+"""The bundle as files: made beside its place, its script run in a fresh process, then put there as a whole."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import shlex
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck import __version__
+from attncheck.bundle import fresh, issue, script, words
+from attncheck.bundle.fresh import Rerun
+from attncheck.bundle.subject import Piece, Subject, plain
+from attncheck.engine.files import write_whole
+from attncheck.graph.session import session
+from attncheck.scenario import ScenarioErrors, load
+from attncheck.scenario.model import Scenario
+from attncheck.scenario.written import file_text
+
+FORMAT = 1
+CASE, MODEL, INPUTS, EXPECTED = "case.yaml", "model.onnx", "inputs.npz", "expected.npz"
+MINIMAL, ENVIRONMENT = "minimal.json", "environment.json"
+SCENARIO = "failing"
+"""What the one scenario of case.yaml is called."""
+
+MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT)
+"""A folder with one of these may be written into: a bundle, or what minimize has left."""
+
+MORE_RUNS = 10
+"""How often the script runs wrong numbers that were right by chance the first time."""
+
+_STAMP = (1980, 1, 1, 0, 0, 0)
+
+
+class NoPlace(Exception):
+    """The bundle cannot be written there. The message says why."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was written: the folder, the zip file, the names in them, and what the script came to."""
+
+    folder: Path
+    archive: Path
+    files: tuple[str, ...]
+    rerun: Rerun
+
+
+def check_place(folder: Path) -> None:
+    """Raise NoPlace where the folder may hold what is not ours."""
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / it).exists() for it in MARKS):
+        raise NoPlace(f"{folder} is a folder with other things in it; name one that is empty or not there yet")
+    if folder.exists() and not folder.is_dir():
+        raise NoPlace(f"{folder} is a file; name a folder")
+
+
+def write(folder: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None = None) -> Bundle:
+    """Write the bundle of `it` into `folder`, and beside it as a zip file. Raises NoPlace, Unscripted, OSError.
+
+    scenario  what the case was asked for as: a session, say, of which `it` is one step
+    minimal   what `minimize` has found, as minimal.json holds it; without, that of the folder, where it has one
+    """
+    check_place(folder)
+    minimal = _minimal(folder) if minimal is None else minimal
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as name:
+        made = Path(name) / folder.absolute().name
+        made.mkdir()
+        rerun = _fill(made, it, scenario, minimal)
+        files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
+        archive = folder.absolute().with_name(f"{folder.absolute().name}.zip")
+        content = _zipped(made, files)
+        _move(made, folder)
+    write_whole(archive, content)
+    return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun)
+
+
+def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None) -> Rerun:
+    case = _case_file(made, it, scenario)
+    (made / MODEL).write_bytes(it.case.model)
+    (made / INPUTS).write_bytes(_npz(it.case.inputs))
+    expected = {answer.output: np.where(answer.stated, answer.values, np.nan) for answer in it.answers}
+    (made / EXPECTED).write_bytes(_npz(expected))
+    parts = script.piece(it)
+    for name, content in parts.files.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_bytes(content)
+    text, rerun = _shown(made, it, parts)
+    environment = _environment(it, rerun, f"pip install {shlex.join(parts.needs)}")
+    (made / ENVIRONMENT).write_text(json.dumps(environment, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if minimal is not None:
+        (made / MINIMAL).write_text(json.dumps(minimal, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    told = issue.text(it, environment, text, rerun, case, minimal)
+    (made / issue.NAME).write_text(told, encoding="utf-8")
+    return rerun
+
+
+def _shown(made: Path, it: Subject, parts: Piece) -> tuple[str, Rerun]:
+    """The script, and what it came to. Wrong numbers that did not show at once get more runs."""
+    text, rerun = _run(made, it, parts, 1)
+    if rerun.code == 0 and it.worst is not None:
+        text, rerun = _run(made, it, parts, MORE_RUNS)
+    for cache in made.rglob("__pycache__"):
+        shutil.rmtree(cache, ignore_errors=True)
+    return text, rerun
+
+
+def _run(made: Path, it: Subject, parts: Piece, runs: int) -> tuple[str, Rerun]:
+    text = script.text(it, parts, words.title(it), words.about(it), runs)
+    (made / script.NAME).write_text(text, encoding="utf-8")
+    return text, fresh.rerun(made / script.NAME, it.launch.python, it.launch.environment)
+
+
+def _case_file(made: Path, it: Subject, scenario: Scenario | None) -> str | None:
+    """Write the scenario as a file, where it loads and gives the same case again; its text."""
+    if scenario is None:
+        return None
+    heading = f"{words.title(it)}\nRun it: attncheck run {CASE} --backend {it.result.backend}"
+    text = file_text(scenario, SCENARIO, heading)
+    (made / CASE).write_text(text, encoding="utf-8")
+    try:
+        (again,) = load([made / CASE], made)
+        same = session(again).digest == session(scenario).digest
+    except (ScenarioErrors, ValueError):
+        same = False
+    if not same:
+        (made / CASE).unlink()
+        return None
+    return text
+
+
+def _environment(it: Subject, rerun: Rerun, install: str) -> dict[str, Any]:
+    device = {name: value for name, value in it.hello.device.items() if name not in {"limits", "file", "refuses"}}
+    reference = it.reference
+    return {
+        "bundle": FORMAT,
+        "attncheck": __version__,
+        "case": it.case.id,
+        "digest": it.case.digest,
+        "backend": it.result.backend,
+        "kernel": it.result.kernel,
+        "verdict": str(it.result.verdict),
+        "reference": None if reference is None else {"backend": reference.backend, "verdict": str(reference.verdict)},
+        "versions": dict(it.hello.versions),
+        "device": plain(device),
+        "python": fresh.version(it.launch.python),
+        "platform": platform.platform(),
+        "requirements": list(it.required),
+        "environment": dict(it.launch.environment),
+        "repro": {
+            "install": install,
+            "exit_code": rerun.code,
+            "shows": rerun.shows,
+            "seconds": round(rerun.seconds, 3),
+            "output": rerun.output.splitlines(),
+        },
+    }
+
+
+def _minimal(folder: Path) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads((folder / MINIMAL).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _zipped(made: Path, files: Iterable[str]) -> bytes:
+    """All files under the folder's name, the same bytes for the same files."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in files:
+            archive.writestr(zipfile.ZipInfo(f"{made.name}/{name}", _STAMP), (made / name).read_bytes())
+    return content.getvalue()
+
+
+def _move(made: Path, folder: Path) -> None:
+    """Put what was made in its place: at once where nothing is there, else file by file."""
+    if not folder.exists():
+        made.replace(folder)
+        return
+    for path in sorted(made.rglob("*")):
+        there = folder / path.relative_to(made)
+        if path.is_dir():
+            there.mkdir(exist_ok=True)
+        else:
+            path.replace(there)

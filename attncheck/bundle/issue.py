@@ -1,0 +1,104 @@
+"""issue.md: the failure as an issue in somebody's bug tracker, ready to paste."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attncheck import __version__
+from attncheck.bundle import words
+from attncheck.bundle.fresh import Rerun
+from attncheck.bundle.subject import Subject
+from attncheck.reports import describe
+
+NAME = "issue.md"
+LISTED = 12
+"""Neighbours that are listed; minimal.json holds all."""
+
+_STEP = re.compile(r"(\w+) (\S+) -> (\S+)")
+
+
+def text(
+    it: Subject, environment: Mapping[str, Any], script: str, rerun: Rerun, case: str | None, minimal: Any
+) -> str:
+    """The issue.
+
+    case     the scenario file, None for a model that no scenario says
+    minimal  what `minimize` has found, as minimal.json holds it
+    """
+    parts = [
+        f"# {words.title(it)}",
+        _environment(environment),
+        "\n".join(["## What is wrong", "", *(f"- {line}" for line in words.numbers(it))]),
+        _case(it, case, minimal),
+        *_neighbours(minimal),
+        _reproduction(environment, rerun),
+        _folded("repro.py", "python", script),
+        f"Found with attncheck {__version__}; what is expected is the operator's text, computed in float64.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _environment(environment: Mapping[str, Any]) -> str:
+    rows = {
+        **environment["versions"],
+        "Python": environment["python"],
+        "platform": environment["platform"],
+        **({"device": environment["device"]["adapter"]} if "adapter" in environment["device"] else {}),
+        **({"driver": environment["device"]["driver"]} if environment["device"].get("driver") else {}),
+        **({"requirements": ", ".join(environment["requirements"])} if environment["requirements"] else {}),
+        **{f"`{name}`": value for name, value in environment["environment"].items()},
+    }
+    table = [f"| {name} | {value} |" for name, value in rows.items()]
+    return "\n".join(["## Environment", "", "| what | which |", "| --- | --- |", *table])
+
+
+def _case(it: Subject, case: str | None, minimal: Any) -> str:
+    heading = "## The smallest case" if minimal and minimal.get("one_minimal") else "## The case"
+    lines = [heading, "", describe.origin(it.case.origin)]
+    return "\n".join([*lines, *(["", "```yaml", case.rstrip("\n"), "```"] if case is not None else [])])
+
+
+def _neighbours(minimal: Any) -> list[str]:
+    """What the cases one step simpler do: a line of those that change one size, and a table of the others."""
+    if not minimal or not minimal.get("neighbours"):
+        return []
+    found: Sequence[Mapping[str, Any]] = minimal["neighbours"]
+    lines = ["## What its neighbours do", ""]
+    steps = [(step, each) for each in found if (step := _STEP.fullmatch(each["change"])) is not None]
+    sizes = [f"{step[1]}={step[3]} {_said(each)}, {step[1]}={step[2]} wrong" for step, each in steps]
+    lines += ["; ".join(sizes) + "."] if sizes else []
+    others = [each for each in found if _STEP.fullmatch(each["change"]) is None]
+    if others:
+        lines += ["", "| one step simpler | what it does |", "| --- | --- |"]
+        lines += [f"| {each['change']} | {_said(each)} |" for each in others[:LISTED]]
+    if len(others) > LISTED:
+        lines += ["", f"And {len(others) - LISTED} more, in minimal.json."]
+    return ["\n".join(lines)]
+
+
+def _said(each: Mapping[str, Any]) -> str:
+    if each["same"]:
+        return "wrong in the same way"
+    return "right" if each["verdict"] == "pass" else each["verdict"]
+
+
+def _reproduction(environment: Mapping[str, Any], rerun: Rerun) -> str:
+    said = rerun.output.rstrip().splitlines()[-LISTED:]
+    return "\n".join(
+        [
+            "## To reproduce",
+            "",
+            f"    {environment['repro']['install']}",
+            "    python repro.py",
+            "",
+            f"In a fresh process that gave {rerun.words}{':' if said else '.'}",
+            *(["", "```", *said, "```"] if said else []),
+        ]
+    )
+
+
+def _folded(name: str, language: str, content: str) -> str:
+    lines = [f"<details><summary>{name}</summary>", "", f"```{language}", content.rstrip("\n"), "```", "", "</details>"]
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""repro.py: a script that shows the failure by itself, with NumPy and the backend's own runtime alone."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+
+from attncheck import __version__
+from attncheck.bundle import endings, literals
+from attncheck.bundle.runtimes import RUNTIMES
+from attncheck.bundle.subject import Piece, Subject
+
+NAME = "repro.py"
+
+_WHOLE = '''\
+"""{title}
+
+{about}
+
+To install what it needs:  pip install {needs}
+Exit code: 1 where the failure shows, 0 where it does not, 2 where it cannot run.
+Written by attncheck {version}; it needs nothing of it.
+"""
+
+import pathlib
+{system}
+HERE = pathlib.Path(__file__).resolve().parent
+
+try:
+{imports}
+except ImportError as missing:
+    print(f"it cannot run here: {{missing}}")
+    raise SystemExit(2) from None
+{constants}
+
+{errors}
+{run}
+
+{inputs}
+
+{ending}
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except CannotRun as why:
+        print(f"it cannot run here: {{why}}")
+        code = 2
+    except Exception:
+        traceback.print_exc()
+        code = 2
+    sys.exit(code)
+'''
+
+_ERRORS = {
+    "CannotRun(Exception)": "What is needed is not here: nothing can be told.",
+    "WrongProvider(CannotRun)": "Something else ran than what was asked for.",
+    "StrayWrite(Exception)": "Something was written where nothing may be.",
+}
+
+_READ = '''\
+# Too many numbers to be written out: they lie beside this script.
+{names}
+with np.load(HERE / "inputs.npz") as file:
+    INPUTS = {{name: file[name] for name in file.files if name in NAMES}}
+'''
+
+
+class Unscripted(Exception):
+    """No script can show this failure. The message says why."""
+
+
+def piece(subject: Subject) -> Piece:
+    """What the runtime of the backend needs. Raises Unscripted."""
+    if subject.launch.runtime not in RUNTIMES:
+        raise Unscripted(f"nothing is known of how the runtime {subject.launch.runtime} runs by itself")
+    return RUNTIMES[subject.launch.runtime](subject)
+
+
+def text(subject: Subject, parts: Piece, title: str, about: str, runs: int = 1) -> str:
+    """The script.
+
+    about   paragraphs that say what is wrong; runs: how often it may run the case until the failure shows
+    """
+    system = "import signal\nimport subprocess\n" if endings.needs_child(subject.result.verdict) else ""
+    constants = f"\n{parts.constants}\n" if parts.constants else ""
+    if "CHILD" in parts.run or system:
+        constants += f'CHILD = "{endings.CHILD}"\n'
+    ending = endings.main(subject, runs)
+    return _WHOLE.format(
+        title=_docstring(title),
+        about=_docstring(about),
+        needs=shlex.join(parts.needs),
+        version=__version__,
+        system=f"import sys\nimport traceback\n{system}",
+        imports=textwrap.indent(parts.imports, "    "),
+        constants=constants,
+        run=parts.run,
+        inputs=_inputs(subject),
+        errors=_errors(parts.run + ending),
+        ending=ending,
+    )
+
+
+def _inputs(subject: Subject) -> str:
+    given = subject.feeds
+    if literals.literal(given):
+        return f"INPUTS = {literals.arrays(given, '')}\n"
+    names = ", ".join(f'"{name}"' for name in given)
+    return _READ.format(names="\n".join(literals.wrapped(f"NAMES = [{names}]", "")))
+
+
+def _errors(used: str) -> str:
+    """The exceptions that the rest of the script names; CannotRun stands at its end."""
+    named = {head: words for head, words in _ERRORS.items() if head.partition("(")[0] in f"{used} CannotRun"}
+    return "\n".join(f'class {head}:\n    """{words}"""\n\n' for head, words in named.items())
+
+
+def _docstring(words: str) -> str:
+    return words.replace("\\", "/").replace('"""', "'''")

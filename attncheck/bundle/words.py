@@ -1,0 +1,77 @@
+"""A failure in words: what a title, a script's head and an issue say of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from attncheck.bundle.subject import Subject
+from attncheck.reports import describe
+from attncheck.reports.numbers import number
+from attncheck.vocabulary import Verdict
+
+_WITHOUT_NUMBERS: Mapping[Verdict, str] = {
+    Verdict.CRASH: "ends the process",
+    Verdict.TIMEOUT: "does not come to an end",
+    Verdict.OUT_OF_MEMORY: "takes more memory than there should be need of",
+    Verdict.DEVICE_LOST: "loses the device",
+    Verdict.FALLBACK: "runs elsewhere than asked",
+    Verdict.OOB_WRITE: "writes where it may not",
+    Verdict.MALFORMED: "gives outputs of another form",
+    Verdict.ERROR: "fails with an error",
+}
+
+
+def title(it: Subject) -> str:
+    """One line: operator, what goes wrong, where it ran."""
+    return f"{it.problem.op.rpartition('.')[2]}: {_what(it)} ({where(it)})"
+
+
+def _what(it: Subject) -> str:
+    worst = it.worst
+    if worst is None:
+        if it.problem.invalid and it.result.verdict is Verdict.ERROR:
+            return "gives numbers for a graph that must be refused"
+        return _WITHOUT_NUMBERS.get(it.result.verdict, str(it.result.verdict))
+    if math.isfinite(worst.got) and math.isfinite(worst.expected):
+        return f"{worst.role} is off by {number(worst.error)}"
+    names = ["NaN" if math.isnan(value) else "infinite" if math.isinf(value) else "a number" for value in _values(it)]
+    return f"{worst.role} is {names[0]} where {names[1]} must stand"
+
+
+def _values(it: Subject) -> tuple[float, float]:
+    assert it.worst is not None
+    return it.worst.got, it.worst.expected
+
+
+def where(it: Subject) -> str:
+    """Runtime with version, and what of it ran: ``onnxruntime 1.32.0, CPUExecutionProvider``."""
+    versions, device = it.hello.versions, it.hello.device
+    runtime = ", ".join(f"{name} {version}" for name, version in versions.items() if name not in {"numpy", "python"})
+    ran = it.result.evidence.provider if it.result.evidence is not None else ""
+    place = device.get("adapter") or it.launch.options.get("provider") or ran or device.get("device")
+    if not runtime:
+        return it.result.backend
+    return runtime if not place or str(place) in runtime else ", ".join(filter(None, (runtime, str(place))))
+
+
+def about(it: Subject) -> str:
+    """Paragraphs: the case, its numbers, what they look like, who agrees with whom."""
+    return "\n\n".join([describe.origin(it.case.origin), "\n".join(numbers(it))])
+
+
+def numbers(it: Subject) -> list[str]:
+    """A line for each thing that was seen."""
+    result, worst = it.result, it.worst
+    if it.problem.invalid and result.verdict is Verdict.ERROR:
+        return [f"It must be refused: {it.problem.invalid}."]
+    if worst is None:
+        return [f"{result.verdict}: {result.message}"]
+    lines = [*describe.worst(worst)]
+    if math.isfinite(worst.error):
+        lines.append(f"off by {number(worst.error)}, where rounding may lead {number(worst.tolerance)} away")
+    lines += [result.diagnosis] if result.diagnosis else []
+    lines += describe.convention(result.convention) if result.convention is not None else []
+    lines += describe.others(result.differences, worst)
+    lines += describe.attribution(result.attribution, numbers=False) if result.attribution is not None else []
+    return lines

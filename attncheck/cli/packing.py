@@ -1,0 +1,55 @@
+"""One `bundle` as the terminal sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from attncheck.backends.base import BackendUnavailable
+from attncheck.bundle import contents, failing, script, words
+from attncheck.bundle.subject import Subject
+from attncheck.cli.alone import Alone
+from attncheck.cli.messages import Stop, error, progress
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import ExitCode
+
+
+def pack(asked: Alone, out: Path) -> ExitCode:
+    """Run the case, write the bundle, and say what its script came to."""
+    try:
+        contents.check_place(out)
+        it = subject(asked)
+        scenario = asked.given if isinstance(asked.given, Scenario) else None
+        made = contents.write(out, it, scenario)
+    except failing.NotFailing as passing:
+        error(f"{asked.given.id}: {passing}; there is nothing to pack")
+        return ExitCode.FAILED
+    except script.Unscripted as unscripted:
+        error(f"{asked.given.id}: no script can show it: {unscripted}")
+        return ExitCode.FAILED
+    except contents.NoPlace as occupied:
+        raise Stop(f"{occupied}\nnothing was written", ExitCode.USAGE) from None
+    except OSError as failed:
+        raise Stop(f"the bundle cannot be written to {out}: {failed.strerror or failed}", ExitCode.USAGE) from None
+    click.echo(words.title(it))
+    for line in words.numbers(it):
+        click.echo(f"  {line}")
+    click.echo(f"\n{made.folder} and {made.archive}: {', '.join(made.files)}")
+    click.echo(f"{script.NAME} in a fresh process: {made.rerun.words} ({made.rerun.seconds:.1f}s)")
+    if not made.rerun.shows:
+        error(f"{script.NAME} does not show the failure by itself; what it printed stands in {contents.ENVIRONMENT}")
+    return ExitCode.OK if made.rerun.shows else ExitCode.FAILED
+
+
+def subject(asked: Alone) -> Subject:
+    """The failing case. Raises NotFailing, Unscripted, and Stop (exit code 4) where the backend cannot start."""
+    try:
+        return failing.subject(asked.given, asked.backend, asked.reference, asked.options, told)
+    except BackendUnavailable as unavailable:
+        raise Stop(f"backend {asked.named} could not start: {unavailable}", ExitCode.BACKEND) from None
+
+
+def told(backend: str, note: str) -> None:
+    """Say that an environment is being made."""
+    progress(f"{backend}: {note}")

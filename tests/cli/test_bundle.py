@@ -1,0 +1,135 @@
+"""``attncheck bundle``, ``check --predicate`` and ``bisect``, as a shell sees them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attncheck.vocabulary import Answer, ExitCode
+from tests.cli.frozen import Ran, assert_golden, attncheck
+
+CASE = "op=gqa q_len=1 past_len=3 heads=2 kv_heads=1 head_dim=8 present=absent"
+KERNEL = """
+import numpy as np
+
+def zeros(model, inputs):
+    return {"output": np.zeros((1, 1, 16), np.float32)}
+
+def falls(model, inputs):
+    import ctypes
+    ctypes.string_at(0)
+"""
+SECONDS = re.compile(r"\(\d+\.\ds\)")
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(KERNEL, encoding="utf-8")
+    return tmp_path
+
+
+def check(folder: Path, *words: str) -> Ran:
+    return attncheck("check", "--predicate", *words, folder=folder)
+
+
+def bundle(folder: Path, *words: str, out: str = "b") -> Ran:
+    return attncheck("bundle", "--case", CASE, "--reference", "none", "--out", out, *words, folder=folder)
+
+
+def test_a_bundle_is_written_run_and_told_of(mine: Path) -> None:
+    ran = bundle(mine, "--backend", "mine.py:zeros")
+    assert ran.code == ExitCode.OK
+    assert_golden("bundle.txt", SECONDS.sub("(TIME)", ran.text))
+    command = [sys.executable, "-I", "repro.py"]
+    done = subprocess.run(command, cwd=mine / "b", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "the failure shows" in done.stdout
+
+
+def test_a_case_that_passes_leaves_nothing_to_pack(mine: Path) -> None:
+    ran = attncheck("bundle", "--case", "op=gqa", "--backend", "ort-cpu", folder=mine)
+    assert ran.code == ExitCode.FAILED
+    assert_golden("bundle-passes.txt", ran.text)
+    assert not (mine / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("--out", "."), "bundle-folder-in-use"),
+        ((), "bundle-nothing-named"),
+        (("--backend", "wgsl"), "bundle-two-backends"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said_before_anything_runs(words: tuple[str, ...], name: str, mine: Path) -> None:
+    named = () if name == "bundle-nothing-named" else ("--case", CASE)
+    ran = attncheck("bundle", *named, "--backend", "mine.py:zeros", *words, folder=mine)
+    assert ran.code == ExitCode.USAGE
+    assert_golden(f"{name}.txt", ran.text)
+
+
+def test_a_predicate_answers_0_for_a_case_that_fails_1_for_one_that_does_not_and_125_where_it_cannot_tell(
+    mine: Path,
+) -> None:
+    assert check(mine, "--case", CASE, "--backend", "mine.py:zeros").code == Answer.YES
+    assert check(mine, "--case", CASE, "--backend", "wgsl").code == Answer.NO
+    assert check(mine, "--case", "op=gqa head_dim=9", "--backend", "ort-cpu").code == Answer.UNKNOWN
+    assert check(mine, "--case", "op=gqa head_dim=none", "--backend", "ort-cpu").code == Answer.UNKNOWN
+    assert check(mine, "missing.yaml").code == Answer.UNKNOWN
+    assert check(mine, "--case", CASE, "--backend", "missing.py:f").code == Answer.UNKNOWN
+    assert check(mine).code == Answer.UNKNOWN
+
+
+def test_a_predicate_may_be_asked_for_one_verdict_or_for_passing(mine: Path) -> None:
+    falls = ("--case", CASE, "--backend", "mine.py:falls")
+    assert check(mine, *falls, "--verdict", "crash").code == Answer.YES
+    assert check(mine, *falls, "--verdict", "mismatch").code == Answer.NO
+    assert check(mine, *falls, "--passes").code == Answer.NO
+    assert check(mine, *falls, "--passes", "--verdict", "mismatch").code == Answer.UNKNOWN
+    assert check(mine, "--case", CASE, "--backend", "wgsl", "--passes").code == Answer.YES
+
+
+def test_a_predicate_takes_a_bundle_packed_or_not_a_file_and_a_model_with_its_inputs(mine: Path) -> None:
+    assert bundle(mine, "--backend", "mine.py:zeros").code == ExitCode.OK
+    for words in (
+        ("b", "--backend", "mine.py:zeros"),
+        ("b.zip", "--backend", "mine.py:zeros"),
+        ("b/case.yaml", "--backend", "mine.py:zeros"),
+        ("b/model.onnx", "--inputs", "b/inputs.npz", "--backend", "mine.py:zeros"),
+    ):
+        ran = check(mine, *words)
+        assert (ran.code, ran.stdout.split()[0]) == (Answer.YES, "mismatch"), ran.text
+    (mine / "b" / "case.yaml").unlink()
+    assert check(mine, "b", "--backend", "mine.py:zeros").code == Answer.YES
+    (mine / "broken.zip").write_bytes(b"no archive")
+    assert check(mine, "broken.zip").code == Answer.UNKNOWN
+
+
+def test_a_bundle_names_its_backend(mine: Path) -> None:
+    case = ("--case", "op=attention scores=raw softcap=2")
+    assert attncheck("bundle", *case, "--backend", "onnx-ref", folder=mine).code == ExitCode.OK
+    ran = check(mine, "bundle.zip")
+    assert (ran.code, ran.stdout.split()[0]) == (Answer.YES, "mismatch")
+    again = attncheck("bundle", "bundle.zip", "--out", "again", folder=mine)
+    assert again.code == ExitCode.OK
+    assert (mine / "again" / "inputs.npz").read_bytes() == (mine / "bundle" / "inputs.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("--backend", "mine.py:zeros", "--versions", "1..2"), "bisect-no-package"),
+        (("--backend", "ort-cpu@1.20.1", "--versions", "1..2"), "bisect-version-given"),
+        (("--backend", "ort-cpu", "--versions", "newest"), "bisect-no-version"),
+    ],
+)
+def test_what_cannot_be_bisected_is_said_before_anything_is_installed(
+    words: tuple[str, ...], name: str, mine: Path
+) -> None:
+    ran = attncheck("bisect", "--case", CASE, *words, folder=mine)
+    assert ran.code == ExitCode.USAGE
+    assert_golden(f"{name}.txt", ran.text)

@@ -1,0 +1,266 @@
+"""The bundle of a failure: its script shows it without attncheck, and does not where it is mended."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from attncheck import shipped
+from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.registry import Settings, create
+from attncheck.bundle import contents, failing, fresh
+from attncheck.bundle.contents import Bundle
+from attncheck.engine.run import Given, Options
+from attncheck.graph import read
+from attncheck.graph.session import session
+from attncheck.oracle import ask
+from attncheck.scenario import Scenario, from_command_line, load
+
+CALLABLES = Path(__file__).parents[1] / "callables"
+SMALL = "op=gqa q_len=2 past_len=3 heads=2 kv_heads=1 head_dim=16"
+
+FILES = ("case.yaml", "environment.json", "expected.npz", "inputs.npz", "issue.md", "model.onnx", "repro.py")
+
+PLAIN = """
+import numpy as np
+import beside_it
+
+def zeros(model, inputs):
+    return {"output": np.zeros((1, 2, 32), np.float32)}
+
+def stray(model, inputs):
+    inputs["query"][0, 0, 0] = 7.0
+    return zeros(model, inputs)
+
+def falls(model, inputs):
+    import ctypes
+    ctypes.string_at(0)
+
+def hangs(model, inputs):
+    import time
+    time.sleep(600)
+
+def raises(model, inputs):
+    raise ValueError("no kernel for this")
+
+def another_form(model, inputs):
+    return {"output": np.zeros((1, 2, 31), np.float32)}
+
+def leans_on_attncheck(model, inputs):
+    import attncheck.oracle.ask
+    return zeros(model, inputs)
+"""
+MENDED = """
+import numpy as np
+
+def zeros(model, inputs):
+    return {"output": np.load("expected.npz")["output"].astype(np.float32)}
+
+stray = falls = hangs = raises = another_form = zeros
+"""
+
+
+def silent(_backend: str, _note: str) -> None:
+    pass
+
+
+def made(folder: Path, backend: str, case: Given, settings: Settings | None = None, time_limit: float = 60.0) -> Bundle:
+    (used,) = create(backend, settings or Settings())
+    (reference,) = create("ort-cpu", Settings()) if backend != "ort-cpu" else (None,)
+    subject = failing.subject(case, used, reference, Options(time_limit=time_limit), silent)
+    return contents.write(folder, subject, case if isinstance(case, Scenario) else None)
+
+
+def again(bundle: Bundle) -> int | None:
+    return fresh.rerun(bundle.folder / "repro.py", None, {}).code
+
+
+def told(bundle: Bundle) -> dict[str, object]:
+    found: dict[str, object] = json.loads((bundle.folder / "environment.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.py"
+    path.write_text(PLAIN, encoding="utf-8")
+    (tmp_path / "beside_it.py").write_text("import and_this\n", encoding="utf-8")
+    (tmp_path / "and_this.py").write_text("", encoding="utf-8")
+    return path
+
+
+def test_a_bundle_of_onnx_runtime_holds_what_anyone_needs(tmp_path: Path) -> None:
+    case = from_command_line("op=gqa q_len=1 past_len=20 heads=4 kv_heads=2 head_dim=16 present=absent")
+    bundle = made(tmp_path / "b", "ort-cpu", case)
+    assert bundle.rerun.shows
+    assert bundle.files == FILES
+    with zipfile.ZipFile(bundle.archive) as archive:
+        assert sorted(archive.namelist()) == [f"b/{name}" for name in FILES]
+        assert all(archive.read(f"b/{name}") == (bundle.folder / name).read_bytes() for name in FILES)
+    (loaded,) = load([bundle.folder / "case.yaml"])
+    assert session(loaded).digest == session(case).digest
+    (written,) = session(case).cases
+    assert (bundle.folder / "model.onnx").read_bytes() == written.model
+    with np.load(bundle.folder / "inputs.npz", allow_pickle=False) as arrays:
+        assert {name: arrays[name].tobytes() for name in arrays.files} == {
+            name: array.tobytes() for name, array in written.inputs.items()
+        }
+    (answer,) = ask.answer(read.any_problem(written.model, written.inputs), written.inputs)
+    with np.load(bundle.folder / "expected.npz", allow_pickle=False) as arrays:
+        assert arrays["output"].dtype == np.float64
+        assert np.array_equal(arrays["output"], answer.values, equal_nan=True)
+    text = (bundle.folder / "repro.py").read_text(encoding="utf-8")
+    assert "helper.make_node(" in text
+    assert "import attncheck" not in text
+    assert not [it for it in tmp_path.iterdir() if it.name.startswith(".")]
+
+
+def test_the_script_shows_nothing_where_the_runtime_gives_what_is_expected(tmp_path: Path) -> None:
+    """The same script, told to expect what the evaluator gives, and so that a right runtime is not accused."""
+    bundle = made(tmp_path / "b", "onnx-ref", from_command_line("op=attention scores=raw softcap=2"))
+    assert bundle.rerun.shows
+    path = bundle.folder / "repro.py"
+    text = path.read_text(encoding="utf-8")
+    right = text.replace("softcap=2.0", "softcap=0.0")
+    assert right != text
+    path.write_text(right, encoding="utf-8")
+    assert again(bundle) == 0
+
+
+@pytest.mark.slow
+def test_own_kernels_are_spelt_out_and_a_mended_shader_shows_nothing(tmp_path: Path) -> None:
+    shaders = tmp_path / "shaders"
+    shaders.mkdir()
+    for file in shipped.shaders_dir().glob("*.wgsl"):
+        (shaders / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    right, wrong = "* (params.softcap * LOG2E)", "* (params.softcap * LOG2E * 1.01)"
+    edited = shaders / "naive_scores.wgsl"
+    edited.write_text(edited.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
+    bundle = made(tmp_path / "b", "wgsl", from_command_line(f"{SMALL} softcap=3"), Settings(shaders=shaders))
+    assert bundle.rerun.shows
+    assert bundle.files == FILES
+    path = bundle.folder / "repro.py"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(wrong) == 1
+    path.write_text(text.replace(wrong, right), encoding="utf-8")
+    assert again(bundle) == 0
+    path.write_text(text.replace('ADAPTER = "', 'ADAPTER = "another '), encoding="utf-8")
+    assert again(bundle) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("zeros", "stray", "falls"),
+        pytest.param("raises", marks=pytest.mark.slow),
+        pytest.param("another_form", marks=pytest.mark.slow),
+    ],
+)
+def test_a_users_function_goes_along_with_what_it_imports_and_a_mended_one_shows_nothing(
+    name: str, kernels: Path, tmp_path: Path
+) -> None:
+    bundle = made(tmp_path / "b", f"{kernels}:{name}", from_command_line(f"{SMALL} present=absent"))
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert {"kernel/kernels.py", "kernel/beside_it.py", "kernel/and_this.py"} <= set(bundle.files)
+    (bundle.folder / "kernel" / "kernels.py").write_text(MENDED, encoding="utf-8")
+    assert again(bundle) == 0
+
+
+@pytest.mark.slow
+def test_a_function_that_hangs_is_given_the_time_that_its_case_had(kernels: Path, tmp_path: Path) -> None:
+    case = from_command_line(f"{SMALL} present=absent")
+    bundle = made(tmp_path / "b", f"{kernels}:hangs", case, time_limit=1.0)
+    assert bundle.rerun.shows
+    assert "did not end within 21 seconds" in bundle.rerun.output
+
+
+def test_a_function_that_takes_the_problem_needs_no_attncheck(tmp_path: Path) -> None:
+    bundle = made(tmp_path / "b", f"{CALLABLES / 'faulty.py'}:segfault", from_command_line(SMALL))
+    assert bundle.rerun.shows
+    assert "SIGSEGV" in bundle.rerun.output
+    assert {"beside/problem.json", "beside/roles.py", "attncheck/callable.py"} <= set(bundle.files)
+
+
+def test_a_script_that_would_need_attncheck_is_told_not_to_show_it(kernels: Path, tmp_path: Path) -> None:
+    case = from_command_line(f"{SMALL} present=absent")
+    bundle = made(tmp_path / "b", f"{kernels}:leans_on_attncheck", case)
+    assert bundle.rerun.code == 2
+    assert not bundle.rerun.shows
+    assert told(bundle)["repro"]["shows"] is False  # type: ignore[index]
+    assert "could not run" in (bundle.folder / "issue.md").read_text(encoding="utf-8")
+
+
+def test_many_inputs_are_read_from_the_file_beside_and_few_are_written_out(kernels: Path, tmp_path: Path) -> None:
+    few = made(tmp_path / "few", f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
+    assert "np.load" not in (few.folder / "repro.py").read_text(encoding="utf-8")
+    (few.folder / "inputs.npz").unlink()
+    assert again(few) == 1
+    larger = from_command_line(f"{SMALL} present=absent".replace("past_len=3", "past_len=200"))
+    many = made(tmp_path / "many", f"{kernels}:zeros", larger)
+    assert "np.load" in (many.folder / "repro.py").read_text(encoding="utf-8")
+    assert many.rerun.shows
+
+
+def test_what_minimize_found_is_told_with_the_neighbours(kernels: Path, tmp_path: Path) -> None:
+    neighbours = [
+        {"change": "q_len 2 -> 1", "case": "op=gqa", "verdict": "pass", "same": False},
+        {"change": "head_dim 16 -> 15", "case": "op=gqa", "verdict": "mismatch", "same": True},
+        {"change": "without batch entry 0", "case": "op=gqa", "verdict": "crash", "same": False},
+    ]
+    folder = tmp_path / "b"
+    folder.mkdir()
+    minimal = {"minimal": 1, "one_minimal": True, "neighbours": neighbours}
+    (folder / "minimal.json").write_text(json.dumps(minimal), encoding="utf-8")
+    bundle = made(folder, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
+    assert "minimal.json" in bundle.files
+    issue = (folder / "issue.md").read_text(encoding="utf-8")
+    assert "q_len=1 right, q_len=2 wrong; head_dim=15 wrong in the same way, head_dim=16 wrong." in issue
+    assert "| without batch entry 0 | crash |" in issue
+    assert "## The smallest case" in issue
+    assert "equals the result with zeros everywhere" in issue
+    assert (bundle.folder / "repro.py").read_text(encoding="utf-8") in issue
+
+
+def test_a_step_of_a_session_is_bundled_by_itself(kernels: Path, tmp_path: Path) -> None:
+    case = from_command_line("op=gqa heads=2 kv_heads=1 head_dim=16 steps=2-1x2")
+    path = tmp_path / "later.py"
+    path.write_text(
+        "import numpy as np\n\n"
+        "def late(model, inputs):\n"
+        "    new, past = inputs['query'].shape[1], inputs['seqlens_k'].max() + 1\n"
+        "    import onnxruntime as ort\n"
+        "    session = ort.InferenceSession(model)\n"
+        "    names = [it.name for it in session.get_outputs()]\n"
+        "    found = dict(zip(names, session.run(names, inputs)))\n"
+        "    return found | {'output': found['output'] + np.float32(past >= 4)}\n",
+        encoding="utf-8",
+    )
+    bundle = made(tmp_path / "b", f"{path}:late", case)
+    assert bundle.rerun.shows
+    (loaded,) = load([bundle.folder / "case.yaml"])
+    assert session(loaded).digest == session(case).digest
+    graph = onnx.load(bundle.folder / "model.onnx").graph
+    past = next(it for it in graph.input if it.name == "past_key")
+    assert [dim.dim_value for dim in past.type.tensor_type.shape.dim] == [1, 1, 3, 16]
+
+
+def test_what_passes_is_not_bundled(tmp_path: Path) -> None:
+    with pytest.raises(failing.NotFailing, match="it does not fail on ort-cpu: pass"):
+        made(tmp_path / "b", "ort-cpu", from_command_line(SMALL))
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_backend_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="there is no file"):
+        made(tmp_path / "b", f"{tmp_path / 'none.py'}:f", from_command_line(SMALL))
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(kernels: Path, tmp_path: Path) -> None:
+    with pytest.raises(contents.NoPlace, match="other things in it"):
+        made(tmp_path, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["and_this.py", "beside_it.py", "kernels.py"]
