@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.cli import configuration, options
-from attncheck.cli.invocation import Invocation, said
+from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Printer, Ticker
 from attncheck.engine import run as engine
@@ -21,12 +21,16 @@ from attncheck.engine.evaluator import Evaluator
 from attncheck.graph.case import Case
 from attncheck.kernels.policy import Policy
 from attncheck.minimize import folder as kept
-from attncheck.minimize.candidate import start
+from attncheck.minimize import stripped
+from attncheck.minimize.candidate import Candidate, start
 from attncheck.minimize.certificate import Neighbour
 from attncheck.minimize.ledger import Budget, Ledger, Runs, Unfitting
+from attncheck.minimize.order import NUMBERS
 from attncheck.minimize.search import DoesNotFail, Progress, minimize
+from attncheck.minimize.signature import same, signature
 from attncheck.reports import minimized
 from attncheck.reports.numbers import plural
+from attncheck.scenario.axes import spell
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import ExitCode
 
@@ -64,17 +68,12 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         runs=Runs(*given["runs"]),
         jobs=given["jobs"],
         quiet=given["quiet"],
-        invocation=Invocation.of(ctx, "attncheck", "run"),
+        invocation=Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"}),
     )
 
 
 def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
     """Shrink `case` and give the exit code."""
-    if isinstance(case, Case):
-        raise Stop(
-            f"{case.id} is a model, which has no axes to make smaller; write it as a scenario and name that",
-            ExitCode.USAGE,
-        )
     name = _one(asked.backends or (options.DEFAULT_CANDIDATE,))
     backend = _backend(name, asked.settings, asked)
     try:
@@ -83,9 +82,10 @@ def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
         raise Stop(f"cannot write into {asked.folder}: {failed.strerror}", ExitCode.USAGE) from None
     with _evaluator(backend, asked.settings, asked.jobs) as evaluator, Ticker(wanted=not asked.quiet) as ticker:
         ledger = _ledger(evaluator, asked, ticker)
-        _journal(ledger, backend, case, asked)
         try:
-            return _search(case, backend, name, ledger, evaluator, asked, ticker)
+            begin = _begin(case, evaluator, asked)
+            _journal(ledger, backend, begin.like, asked)
+            return _search(begin, backend, name, ledger, evaluator, asked, ticker)
         except DoesNotFail as passing:
             error(f"{case.id} on {backend.name}: {passing}")
             return ExitCode.FAILED
@@ -96,14 +96,42 @@ def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
             ledger.close()
 
 
+def _begin(case: engine.Given, evaluator: Evaluator, asked: Wanted) -> Candidate:
+    """Where to begin: a scenario as it is, a model as a scenario that fails as it does. Raises DoesNotFail, Stop."""
+    if not isinstance(case, Case):
+        return start(case)
+    same_kernel = asked.settings["same_kernel"]
+    result = evaluator.ask(case).result()
+    wanted = signature(result, kernels=same_kernel)
+    if wanted is None:
+        raise DoesNotFail(f"it does not fail: {result.verdict}")
+    for candidate in stripped.scenarios(case):
+        seen = signature(evaluator.ask(candidate.scenario).result(), kernels=same_kernel)
+        if seen is not None and same(wanted, seen):
+            progress(f"{case.id} fails in the same way as a scenario: {without_numbers(candidate)}")
+            return replace(candidate, like=replace(candidate.like, id=case.id))
+    raise Stop(
+        f"{case.id} fails ({wanted.words}), but no scenario that says what its node does fails in the same way: "
+        "there is nothing whose axes could be made smaller",
+        ExitCode.USAGE,
+    )
+
+
+def without_numbers(case: Candidate) -> str:
+    """A candidate in a line, its lists of numbers left out."""
+    return ",".join(f"{axis}={spell(value)}" for axis, value in case.axes if axis not in NUMBERS)
+
+
 def _search(
-    case: Scenario, backend: Backend, name: str, ledger: Ledger, evaluator: Evaluator, asked: Wanted, ticker: Ticker
+    begin: Candidate, backend: Backend, name: str, ledger: Ledger, evaluator: Evaluator, asked: Wanted, ticker: Ticker
 ) -> ExitCode:
+    case = begin.like
+
     def told(found: Progress) -> None:
         kept.keep_case(asked.folder, found.case, f"smallest case so far of {case.id} on {backend.name}")
         ticker.subject = found.case.text
 
-    minimum = minimize(start(case), ledger, asked.runs, told, lambda text: warning(f"{case.id} is {text}"))
+    minimum = minimize(begin, ledger, asked.runs, told, lambda text: warning(f"{case.id} is {text}"))
     result = evaluator.ask(minimum.case.scenario).result()
     heading = minimized.said(case.id, backend.name, minimum.failure)
     files = kept.keep(asked.folder, minimum, name, asked.settings, heading)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +52,36 @@ def test_the_folder_holds_a_case_that_fails_and_arrays_that_numpy_opens(tmp_path
     assert expected["output"].dtype == np.float64
     # Two keys with scores 0 and 1, capped at 1: the weight of the second is sigmoid(tanh(1)).
     assert expected["output"].ravel()[-1] == pytest.approx(1.0 / (1.0 + np.exp(-np.tanh(1.0))))
+
+
+def test_a_model_is_told_as_a_scenario_and_shrunk_as_one(tmp_path: Path) -> None:
+    written = attncheck("show", "--case", START, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
+    assert written.code == 0
+    backend = f"{PLANTED}:softcap_ignored"
+    ran = attncheck("minimize", "a.onnx", "--inputs", "a.npz", "--backend", backend, folder=tmp_path)
+    assert ran.code == 0
+    assert "a.onnx::GroupQueryAttention fails in the same way as a scenario: op=gqa,q_len=7,past_len=5," in ran.stderr
+    found = certificate(tmp_path)
+    shrink(tmp_path, "softcap_ignored", "--out", "other")
+    other = json.loads((tmp_path / "other" / "minimal.json").read_text(encoding="utf-8"))
+    assert (found["case"], found["one_minimal"]) == (other["case"], True)
+
+
+def test_a_model_that_does_not_fail_as_a_scenario_is_not_shrunk_as_one(tmp_path: Path) -> None:
+    attncheck("show", "--case", START, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
+    model = onnx.load(tmp_path / "a.onnx")
+    model.graph.name = "theirs"
+    onnx.save(model, tmp_path / "a.onnx")
+    (tmp_path / "name.py").write_text(
+        "def mine(model, inputs):\n"
+        "    if b'theirs' in model:\n"
+        "        raise ValueError('not this graph')\n"
+        "    raise RuntimeError('any other')\n",
+        encoding="utf-8",
+    )
+    ran = attncheck("minimize", "a.onnx", "--inputs", "a.npz", "--backend", "name.py:mine", folder=tmp_path)
+    assert ran.code == 2
+    assert "no scenario that says what its node does fails in the same way" in ran.stderr
 
 
 def test_a_certificate_is_verified_and_one_that_does_not_hold_is_not(tmp_path: Path) -> None:
@@ -119,12 +148,10 @@ def test_a_journal_of_another_search_is_not_continued(tmp_path: Path) -> None:
 def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_asked(tmp_path: Path) -> None:
     (tmp_path / "paths.py").write_text(
         "import attncheck.callable\n"
-        "from planted import six_rows\n"
         "@attncheck.callable.declares('NumPy', 'short')\n"
         "def mine(model, inputs):\n"
         "    long = inputs['query'].shape[1] >= 9\n"
         "    setattr(mine, attncheck.callable.EVIDENCE, ('NumPy', ('long' if long else 'short',)))\n"
-        "    found = six_rows(model, inputs) if False else None\n"
         "    from attncheck.graph import read\n"
         "    from attncheck.oracle import attention\n"
         "    from attncheck.tensors.dtypes import narrow\n"
@@ -132,7 +159,6 @@ def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_as
         "    return {it.output: narrow(it.values, 'float32') + (inputs['query'].shape[1] >= 6) for it in answers}\n",
         encoding="utf-8",
     )
-    shutil.copy(ROOT / "tests" / "callables" / "planted.py", tmp_path)
     call = ("minimize", "--case", "q_len=12 heads=1 head_dim=2", "--backend", "paths.py:mine", "--runs", "1/1")
     assert attncheck(*call, folder=tmp_path).code == 0
     assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=6,")
