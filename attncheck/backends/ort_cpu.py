@@ -20,6 +20,7 @@ PROVIDER = "CPUExecutionProvider"
 ATTENTION = "ai.onnx.Attention"
 MHA = "com.microsoft.MultiHeadAttention"
 MS_ATTENTION = "com.microsoft.Attention"
+DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
@@ -53,6 +54,10 @@ def _is_broadcast(mask: Mask, problem: Problem) -> bool:
 
 def _has_bias(problem: Problem) -> bool:
     return any(mask.kind == "additive" for mask in problem.masks)
+
+
+def _keeps(problem: Problem) -> bool:
+    return problem.past_key is not None or problem.present_key is not None
 
 
 REFUSALS: tuple[Declared, ...] = (
@@ -126,6 +131,22 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda _, asked, __: asked.op == MHA and asked.key.layout == "bsnph",
         "MultiHeadAttention takes no packed query, key and value, nor packed key and value",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == DECODER and asked.dtype != "float32",
+        "DecoderMaskedMultiHeadAttention on the CPU has float32 alone",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == DECODER and bool(asked.query.packed),
+        "DecoderMaskedMultiHeadAttention takes no packed query, key and value",
+    ),
+    Refusal(
+        lambda case, asked, _: asked.op == DECODER and "past_sequence_length" not in case.inputs and _keeps(asked),
+        "DecoderMaskedMultiHeadAttention takes a past, or gives a present, only where the two share a buffer",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == DECODER and asked.past_key is None and _has_bias(asked),
+        "DecoderMaskedMultiHeadAttention takes no attention_bias in cross attention",
     ),
     Refusal(
         lambda _, asked, __: asked.op == MS_ATTENTION and asked.past_key is not None and _has_bias(asked),

@@ -118,6 +118,17 @@ def _mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     return axes | _padded(node, case, it, mask=4, shared=8)
 
 
+def _decoder_mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
+    axes: Axes = {"op": "decoder-mha", "packed": "qkv" if it.query.packed else "none"}
+    axes |= {"qkv_bias": _input(node, 10) != ""}
+    if it.key.layout == "bnsh":  # of cross attention, whatever its lengths
+        axes |= {"kv_len": it.new_rows, "present": "asked"}
+    if it.scores is not None:
+        axes["scores"] = it.scores.stage
+    padded = _padded(node, case, it, mask=3, shared=7)
+    return axes | {axis: value for axis, value in padded.items() if axis != "causal"}
+
+
 def _ms_attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     width = case.inputs[_input(node, 0)].shape[-1]
     axes: Axes = {"op": "ms-attention", "input_dim": width, "qkv_bias": _input(node, 2) != ""}
@@ -229,6 +240,7 @@ def _input(node: onnx.NodeProto, index: int) -> str:
 _OPERATORS: Mapping[tuple[str, str], Callable[[onnx.NodeProto, Case, Problem], Axes]] = {
     ("com.microsoft", "GroupQueryAttention"): _gqa,
     ("com.microsoft", "MultiHeadAttention"): _mha,
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): _decoder_mha,
     ("com.microsoft", "Attention"): _ms_attention,
     ("", "Attention"): _attention,
 }

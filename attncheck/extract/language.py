@@ -31,6 +31,9 @@ _IDLE: Mapping[tuple[str, str], Mapping[str, float]] = {
         "smooth_softmax": 0, "causal": 1, "qk_output": 0, "sliding_window_cache": 0,
     },
     ("com.microsoft", "MultiHeadAttention"): {"unidirectional": 0, "mask_filter_value": -10000.0},
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): {
+        "past_present_share_buffer": 0, "output_qk": 0, "mask_filter_value": -10000.0,
+    },
     ("com.microsoft", "Attention"): {
         "unidirectional": 0, "do_rotary": 0, "past_present_share_buffer": 0, "mask_filter_value": -10000.0,
     },

@@ -20,7 +20,7 @@ OPERATORS = frozenset(READABLE) | {
     *(
         (_MICROSOFT, name)
         for name in (
-            "Attention", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention",
+            "Attention", "DecoderAttention", "DecoderMaskedSelfAttention",
             "GemmaRotaryEmbedding", "GroupQueryAttention", "LinearAttention", "LongformerAttention",
             "MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention", "PagedAttention", "QAttention",
             "QOrderedAttention", "RotaryEmbedding", "SparseAttention",

@@ -97,5 +97,5 @@ def _open_axes(name: str, rank: int) -> tuple[int, ...]:
     return {3: (0, 1), 4: (0, 2), 5: (0, 1)}.get(rank, (0,) if rank else ())
 
 
-_OVER_SCORES = {"attn_mask", "attention_bias", "key_padding_mask", "output_qk", "qk_matmul_output"}
+_OVER_SCORES = {"attn_mask", "attention_bias", "key_padding_mask", "mask_index", "output_qk", "qk", "qk_matmul_output"}
 """Tensors whose last axis is a length."""

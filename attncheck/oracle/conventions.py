@@ -16,6 +16,7 @@ from attncheck.problem import AnyProblem, Problem
 
 ATTENTION = "ai.onnx.Attention"
 GQA = "com.microsoft.GroupQueryAttention"
+DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ _QUESTIONS = (
         {"past-ignored": "ignores the past"},
         {},
         lambda problem: problem.present_key is None,
+    ),
+    _Question(
+        "keys of a buffer that past and present share lie slot by slot, as its shape says",
+        {"key-cache-in-words": "keeps the keys of the shared buffer by words of 16 bytes, re-ordered"},
+        {},
+        lambda problem: problem.op == DECODER,
     ),
 )  # fmt: skip
 """Every question; a text that is missing for an operator says that it is silent."""

@@ -57,7 +57,7 @@ KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
 
-DENSE: tuple[Op, ...] = ("gqa", "mha", "ms-attention", "attention")
+DENSE: tuple[Op, ...] = ("gqa", "mha", "decoder-mha", "ms-attention", "attention")
 """The operators that attend to all keys but those that masks, windows and causality hide."""
 ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse")
 """The operators that attend."""
@@ -99,8 +99,10 @@ AXES: dict[str, Axis] = {
             "op",
             Choice(get_args(Op)),
             "the operator: `com.microsoft.GroupQueryAttention`, "
-            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, `com.microsoft.Attention` likewise, which "
-            "projects its input by itself (`ms-attention`), `ai.onnx.Attention`, `com.microsoft.SparseAttention`, or "
+            "`com.microsoft.MultiHeadAttention` with the KV heads repeated, "
+            "`com.microsoft.DecoderMaskedMultiHeadAttention` (`decoder-mha`) and `com.microsoft.Attention` likewise, "
+            "which projects its input by itself (`ms-attention`), `ai.onnx.Attention`, "
+            "`com.microsoft.SparseAttention`, or "
             "RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`)",
             default="gqa",
         ),
@@ -132,12 +134,12 @@ AXES: dict[str, Axis] = {
         Axis(
             "capacity",
             Integer(1, word="exact"),
-            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha and ms-attention past "
-            "and present are one buffer, of which past_sequence_length is past. On attention K and V are a cache that "
-            "the caller keeps, and nonpad_kv_seqlen says the lengths",
+            "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha, decoder-mha and "
+            "ms-attention past and present are one buffer, of which past_sequence_length is past. On attention K and V "
+            "are a cache that the caller keeps, and nonpad_kv_seqlen says the lengths",
             "tokens",
             default="exact",
-            ops=("gqa", "mha", "ms-attention", "attention", "sparse"),
+            ops=ATTENTIONS,
         ),
         Axis(
             "kv_len",
@@ -146,7 +148,7 @@ AXES: dict[str, Axis] = {
             "holds fewer keys than there are queries; `auto`: past_len + q_len",
             "tokens",
             default="auto",
-            ops=("mha", "attention"),
+            ops=("mha", "decoder-mha", "attention"),
         ),
         Axis("heads", Integer(1), "query heads", "heads", default=4),
         Axis(
@@ -169,8 +171,8 @@ AXES: dict[str, Axis] = {
         Axis(
             "scale",
             Number("default"),
-            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On gqa, mha and linear 0 stands for the "
-            "default",
+            "factor on q·k; `default`: 1/sqrt(head_dim), the operator's own. On com.microsoft's operators and linear 0 "
+            "stands for the default",
             default="default",
             ops=(*ATTENTIONS, *LINEARS),
         ),
@@ -204,7 +206,13 @@ AXES: dict[str, Axis] = {
             default="none",
             ops=("attention",),
         ),
-        Axis("causal", Boolean(), "a query sees no later key", default=True, ops=DENSE),
+        Axis(
+            "causal",
+            Boolean(),
+            "a query sees no later key; on decoder-mha there is none",
+            default=True,
+            ops=("gqa", "mha", "ms-attention", "attention"),
+        ),
         Axis(
             "bias",
             Broadcast(BIASES),
@@ -216,9 +224,9 @@ AXES: dict[str, Axis] = {
             "mask",
             Broadcast((*BIASES, *KEY_MASKS)),
             "a mask that says which keys take part, of this shape: boolean on attention; on mha and "
-            "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`",
+            "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`; on decoder-mha `BxT`",
             default="none",
-            ops=("mha", "ms-attention", "attention"),
+            ops=("mha", "decoder-mha", "ms-attention", "attention"),
         ),
         Axis(
             "mask_len",
@@ -248,39 +256,41 @@ AXES: dict[str, Axis] = {
             "scores",
             Choice(("none", *get_args(Stage))),
             "a further output with the scores: `raw` scale · q·k, `capped` after softcap, `biased` after bias and "
-            "masks, `weights` after the softmax; gqa has `biased` and `weights`, mha has `biased`",
+            "masks, `weights` after the softmax; gqa has `biased` and `weights`, mha and decoder-mha have `biased`",
             default="none",
-            ops=("gqa", "mha", "attention"),
+            ops=("gqa", "mha", "decoder-mha", "attention"),
         ),
         Axis(
             "present",
             Choice(("asked", "absent")),
-            "whether the graph asks for the present buffers; ms-attention has them only beside a past",
+            "whether the graph asks for the present buffers; ms-attention has them only beside a past, "
+            "decoder-mha not in cross attention",
             default="asked",
             ops=DENSE,
         ),
         Axis(
             "past",
             Choice(get_args(Past)),
-            "`auto`: past buffers are given where they have slots; `empty`: given with no slot; `full`, on mha: one "
-            "buffer for past and present that the past fills, which the operator forbids",
+            "`auto`: past buffers are given where they have slots; `empty`: given with no slot; `full`, on mha, "
+            "decoder-mha and ms-attention: one buffer for past and present that the past fills, which the operator "
+            "forbids",
             default="auto",
             ops=DENSE,
         ),
         Axis(
             "packed",
             Choice(get_args(Packed)),
-            "what shares one tensor: `qkv`, query, key and value, head after head on gqa and sparse, [batch, "
-            "rows, heads, 3, dim] on mha; `kv`, key and value of mha, [batch, rows, heads, 2, dim]",
+            "what shares one tensor: `qkv`, query, key and value, head after head on gqa, sparse and decoder-mha, "
+            "[batch, rows, heads, 3, dim] on mha; `kv`, key and value of mha, [batch, rows, heads, 2, dim]",
             default="none",
-            ops=("gqa", "mha", "sparse"),
+            ops=("gqa", "mha", "decoder-mha", "sparse"),
         ),
         Axis(
             "qkv_bias",
             Boolean(),
             "the bias of the input projection is added to queries, new keys and new values",
             default=False,
-            ops=("mha", "ms-attention"),
+            ops=("mha", "decoder-mha", "ms-attention"),
         ),
         Axis(
             "input_dim",

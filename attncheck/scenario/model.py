@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Op = Literal["gqa", "mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary", "linear", "ms-linear"]
+Op = Literal[
+    "gqa", "mha", "decoder-mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary", "linear", "ms-linear",
+]  # fmt: skip
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
 Dims = Literal["static", "symbolic"]

@@ -12,6 +12,7 @@ from attncheck.scenario.diagnostics import Mistake, listed
 TEXTS = {
     "gqa": "GroupQueryAttention",
     "mha": "MultiHeadAttention",
+    "decoder-mha": "DecoderMaskedMultiHeadAttention",
     "ms-attention": "com.microsoft Attention",
     "attention": "ai.onnx Attention",
     "rotary": "ai.onnx RotaryEmbedding",
@@ -24,7 +25,7 @@ TEXTS = {
 
 BLOCKS = (16, 32, 64, 128)
 """Tokens that a block of SparseAttention may have."""
-MASKED = {"mha": "key_padding_mask", "ms-attention": "mask_index"}
+MASKED = {"mha": "key_padding_mask", "decoder-mha": "mask_index", "ms-attention": "mask_index"}
 """Operators that say ragged lengths with a mask of keys, and its name."""
 
 Rule = Callable[[Complete], Iterator[Impossible]]
@@ -70,7 +71,7 @@ def _causality(case: Complete) -> Iterator[Impossible]:
 
 def _ragged(case: Complete) -> Iterator[Impossible]:
     op = _operator(case)
-    if not case.lists_fit or op in (*ROTARIES, *LINEARS):
+    if not case.lists_fit or op in (*ROTARIES, *LINEARS, "decoder-mha"):
         return
     queries = case.values["q_len"]
     told = op == "gqa" and case.values["query_seqlens"] is True
@@ -212,7 +213,8 @@ def _buffers(case: Complete) -> Iterator[Impossible]:
     if case.values["past"] == "full":
         yield from _full(case)
     if _operator(case) in MASKED and case.has("capacity") and case.cross:
-        message = "a buffer that past and present of mha share holds past_len + q_len keys, so there is no `kv_len`"
+        op = _operator(case)
+        message = f"a buffer that past and present of {op} share holds past_len + q_len keys, so there is no `kv_len`"
         yield Impossible(Mistake.BUFFERS, ("capacity", "kv_len"), message, "use `past_len`, or `capacity: exact`")
     if case.values["past"] != "empty":
         return
@@ -246,7 +248,7 @@ def _opset(case: Complete) -> Iterator[Impossible]:
 
 def _shapes(case: Complete) -> Iterator[Impossible]:
     op, bias, mask = _operator(case), str(case.values["bias"]), str(case.values["mask"])
-    if op in ("gqa", "mha") and bias != "none" and not (bias.count("x") == 3 and bias.endswith("SxT")):
+    if op in ("gqa", *MASKED) and bias != "none" and not (bias.count("x") == 3 and bias.endswith("SxT")):
         allowed = listed(("BxNxSxT", "Bx1xSxT", "1xNxSxT", "1x1xSxT"))
         message = f"`bias` on {op} ({TEXTS[op]}) must be {allowed}, not `{bias}`"
         yield Impossible(Mistake.MASK, ("bias", "op"), message, "its last two axes are always full")
@@ -337,6 +339,9 @@ def _packed(case: Complete) -> Iterator[Impossible]:
     if op != "mha" and packed == "kv":
         message = f"{op} ({TEXTS[op]}) packs query, key and value, not key and value alone"
         yield Impossible(Mistake.FOREIGN, ("packed", "op"), message, "use `packed: qkv`, or `op: mha`")
+    if op == "decoder-mha" and case.cross:
+        message = "decoder-mha (DecoderMaskedMultiHeadAttention) packs new keys, of which cross attention has none"
+        yield Impossible(Mistake.BUFFERS, ("packed", "kv_len"), message, "use `packed: none`, or `kv_len: auto`")
     if op == "mha" and packed == "qkv" and case.cross:
         message = "one tensor of query, key and value has as many keys as queries, so there is no `kv_len` beside it"
         yield Impossible(Mistake.BUFFERS, ("packed", "kv_len"), message, "use `packed: kv`, or `kv_len: auto`")
@@ -358,6 +363,18 @@ def _layout(case: Complete) -> Iterator[Impossible]:
     elif case.values["v_head_dim"] != case.values["head_dim"]:
         message = "key and value in `layout: bnsh` have one width on mha (MultiHeadAttention)"
         yield Impossible(Mistake.HEADS, ("layout", "v_head_dim"), message, "remove `v_head_dim`, or use `layout: bsnh`")
+
+
+def _one_token(case: Complete) -> Iterator[Impossible]:
+    """What DecoderMaskedMultiHeadAttention asks: one new token, and a mask that is the same for all heads."""
+    if _operator(case) != "decoder-mha":
+        return
+    if case.lists_fit and set(case.lengths("q_len")) != {1}:
+        message = "DecoderMaskedMultiHeadAttention takes one new token of each entry"
+        yield Impossible(Mistake.RAGGED, ("q_len", "op"), message, "use `q_len: 1`, or `op: mha`")
+    if case.values["mask"] == "BxSxT":
+        message = "DecoderMaskedMultiHeadAttention's mask_index is [batch, keys]"
+        yield Impossible(Mistake.MASK, ("mask", "op"), message, "use `mask: BxT`, or `op: mha`")
 
 
 PROJECTED_DATA = ("normal", "uniform", "one-hot")
@@ -391,8 +408,9 @@ def _projected(case: Complete) -> Iterator[Impossible]:
 
 
 def _stages(case: Complete) -> Iterator[Impossible]:
-    if _operator(case) == "mha" and case.values["scores"] in ("raw", "capped", "weights"):
-        message = f"mha (MultiHeadAttention) gives `biased` scores, not `{case.values['scores']}`"
+    op = _operator(case)
+    if op in ("mha", "decoder-mha") and case.values["scores"] in ("raw", "capped", "weights"):
+        message = f"{op} ({TEXTS[op]}) gives `biased` scores, not `{case.values['scores']}`"
         yield Impossible(Mistake.FOREIGN, ("scores", "op"), message, "its output qk comes before the softmax")
     if _operator(case) == "gqa" and case.values["scores"] in ("raw", "capped"):
         message = f"gqa (GroupQueryAttention) gives `biased` scores or `weights`, not `{case.values['scores']}`"
@@ -421,5 +439,6 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "layout", "packed", "kv_len", "v_head_dim", "head_dim"), _layout),
     (("op", "past", "capacity", "present", "v_head_dim", "head_dim", *_SIZES), _merged),
     (("op", "data", "q_values", "k_values", "v_values"), _projected),
+    (("op", "mask", *_SIZES), _one_token),
 )
 """The axes that a rule looks at, beside those that they follow from, and the rule."""

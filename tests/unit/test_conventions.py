@@ -56,6 +56,7 @@ def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str,
         ("empty_row_mean", "op=gqa q_len=5 bias=1xNxSxT holes=middle-row"),
         ("causal_top_left", "op=mha q_len=3 past_len=9"),
         ("past_ignored", "op=mha q_len=1 past_len=9 present=absent"),
+        ("key_cache_in_words", "op=decoder-mha past_len=5 capacity=9"),
     ],
 )
 def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -> None:

@@ -31,7 +31,7 @@ def of(name: str) -> list[Scenario]:
     return [case for case in CASES if case.id.startswith(f"shipped/pairs.yaml::{name}:")]
 
 
-@pytest.mark.parametrize("op", ["gqa", "mha", "attention"])
+@pytest.mark.parametrize("op", ["gqa", "mha", "decoder-mha", "ms-attention", "attention"])
 def test_every_feature_of_an_operator_is_swept(op: str) -> None:
     """A feature that somebody adds to the language is added to the pairs, too: one line each."""
     (entry,) = (entry for entry in PAIRWISE if entry["name"] == op)

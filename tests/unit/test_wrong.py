@@ -49,6 +49,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "int4-cache": {"q_len": (4,), "past_len": (5,), "kv_cache": "int4", "kv_scales": "channel"},
     "evicting": {"q_len": (3,), "past_len": (19,), "window": 4, "capacity": 7, "window_cache": True, "rotary": "half"},
     "projection-bias": {"op": "mha", "q_len": (3,), "past_len": (4,), "qkv_bias": True},
+    "decoder": {"op": "decoder-mha", "q_len": (1,), "past_len": (4,), "capacity": 6, "qkv_bias": True},
     "packed": {"op": "mha", "q_len": (3,), "packed": "qkv"},
     "merged": {"op": "ms-attention", "q_len": (5,), "past_len": (4,), "qkv_bias": True},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},

@@ -25,7 +25,7 @@ _LATER_INPUTS = {9: "cache_indirection"}
 
 
 @dataclass(frozen=True)
-class _New:
+class New:
     """Queries, new keys and new values: where they are, how many rows and dims they have; whether K and V are past."""
 
     query: Tensor
@@ -78,8 +78,8 @@ def read(node: Node) -> Problem:
         present_key=None if present_key is None else Tensor(present_key, "bnsh"),
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
         masks=(*mask.masks, *biases(node, 5)),
-        scores=_scores(node, kv_len),
-        projection=_projection(node, heads, new),
+        scores=scores(node, kv_len),
+        projection=projection(node, 3, heads, new),
         invalid=buffers.invalid,
     )
 
@@ -98,18 +98,18 @@ def biases(node: Node, index: int) -> tuple[Mask, ...]:
     return () if name is None or bias is None else (Mask(name, "additive", bias.shape, bias.shape[-1]),)
 
 
-def _new(node: Node, heads: int) -> _New:
+def _new(node: Node, heads: int) -> New:
     """Query, key and value in the four published forms."""
     (query_name, query), key, value = node.required(0), node.array(1), node.array(2)
     dims = tuple(0 if array is None else array.ndim for array in (query, key, value))
     if dims == (5, 0, 0) and query.shape[2:4] == (heads, 3):
         first, second, third = (Tensor(query_name, "bsnph", 3 * heads, part * heads) for part in range(3))
-        return _New(first, second, third, query.shape[1], query.shape[4], query.shape[4])
+        return New(first, second, third, query.shape[1], query.shape[4], query.shape[4])
     own = Tensor(query_name, "bsnh")
     width = query.shape[-1] // heads
     if key is not None and dims == (3, 5, 0) and key.shape[2:4] == (heads, 2):
         first, second = (Tensor(node.required(1)[0], "bsnph", 2 * heads, part * heads) for part in range(2))
-        return _New(own, first, second, key.shape[1], width, key.shape[4])
+        return New(own, first, second, key.shape[1], width, key.shape[4])
     if key is None or value is None or dims not in ((3, 3, 3), (3, 4, 4)):
         shapes = ", ".join("none" if array is None else str(list(array.shape)) for array in (query, key, value))
         raise Unreadable(
@@ -120,11 +120,12 @@ def _new(node: Node, heads: int) -> _New:
     kept = key.ndim == 4
     first, second = (Tensor(node.required(index)[0], "bnsh" if kept else "bsnh") for index in (1, 2))
     new_rows, v_head_dim = (key.shape[2], value.shape[3]) if kept else (key.shape[1], value.shape[2] // heads)
-    return _New(own, first, second, new_rows, width, v_head_dim, kept)
+    return New(own, first, second, new_rows, width, v_head_dim, kept)
 
 
-def _projection(node: Node, heads: int, new: _New) -> Projection | None:
-    name, bias = node.name(3), node.array(3)
+def projection(node: Node, index: int, heads: int, new: New) -> Projection | None:
+    """``bias`` at input `index`: columns of queries, of keys and of values; kept keys and values have none."""
+    name, bias = node.name(index), node.array(index)
     if name is None or bias is None:
         return None
     width = heads * new.head_dim
@@ -132,7 +133,7 @@ def _projection(node: Node, heads: int, new: _New) -> Projection | None:
     return Projection(None, Columns(name, bias.shape[-1], 0, key, value))
 
 
-def _scores(node: Node, kv_len: int) -> Scores | None:
-    """ONNX Runtime writes -10000 or the lowest number for hidden keys: no text says what stands there."""
+def scores(node: Node, kv_len: int) -> Scores | None:
+    """``qk``, output 3. ONNX Runtime writes -10000 or the lowest number for hidden keys: no text says what is there."""
     name = node.output(3)
     return None if name is None else Scores(name, "biased", kv_len, hidden_stated=False)

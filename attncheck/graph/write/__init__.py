@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
 from attncheck.graph.model import symbolic
-from attncheck.graph.write import attention, gqa, linear, mha, ms_attention, rotary, sparse
+from attncheck.graph.write import attention, decoder_mha, gqa, linear, mha, ms_attention, rotary, sparse
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 
 _WRITERS = {
     "gqa": gqa.write,
     "mha": mha.write,
+    "decoder-mha": decoder_mha.write,
     "attention": attention.write,
     "sparse": sparse.write,
     "rotary": rotary.write,

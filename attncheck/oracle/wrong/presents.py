@@ -10,6 +10,7 @@ import numpy as np
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Float, Recipe, Results
 from attncheck.problem import Problem
+from attncheck.tensors.dtypes import dtype
 
 
 def _asked(problem: Problem) -> bool:
@@ -79,7 +80,43 @@ def _both(problem: Problem) -> bool:
     )
 
 
+def _word(problem: Problem) -> int:
+    """Elements of 16 bytes."""
+    return 16 // dtype(problem.dtype).storage.itemsize
+
+
+def _one_key_buffer(problem: Problem) -> bool:
+    """Past and present keys may be one buffer [batch, heads, slots, dim], of several words a key, that is given out."""
+    plain = problem.evicts is None and problem.quantised is None
+    shared = problem.past_key is not None and problem.past_capacity == problem.capacity > 1
+    laid_out = all(it is not None and it.layout == "bnsh" for it in (problem.past_key, problem.present_key))
+    words, rest = divmod(problem.head_dim, _word(problem))
+    return plain and shared and laid_out and words > 1 and rest == 0 and any(problem.new_len)
+
+
+def _in_words(recipe: Recipe) -> Recipe:
+    """The key buffer is read and written as [batch, heads, dim / x, slots, x], x elements of 16 bytes."""
+    problem, size = recipe.problem, _word(recipe.problem)
+    assert problem.past_key is not None
+    name = problem.past_key.name
+    batch, heads, slots, dim = recipe.inputs[name].shape
+    by_word = recipe.inputs[name].reshape(batch, heads, dim // size, slots, size).transpose(0, 1, 3, 2, 4)
+
+    def finish(_: Problem, results: Results) -> Results:
+        by_slot = results.present_key.reshape(batch, heads, slots, dim // size, size).transpose(0, 1, 3, 2, 4)
+        return replace(results, present_key=by_slot.reshape(results.present_key.shape))
+
+    inputs = {**recipe.inputs, name: by_word.reshape(batch, heads, slots, dim)}
+    return replace(recipe, inputs=inputs, finish=finish)
+
+
 PRESENTS = (
+    Wrong(
+        "key-cache-in-words",
+        "the key buffer taken for [heads, head_dim / x, slots, x], x elements of 16 bytes",
+        _one_key_buffer,
+        _in_words,
+    ),
     Wrong("new-before-past", "the new keys placed before the past", _appends_to_past, _new_first),
     Wrong(
         "present-past-only",

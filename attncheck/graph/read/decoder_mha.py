@@ -1,0 +1,111 @@
+"""Reads com.microsoft DecoderMaskedMultiHeadAttention, by its operator text in ONNX Runtime 1.32.
+
+It "supports input sequence length of 1": one query an entry, which sees every key that ``mask_index`` [batch, kv_len]
+leaves. Keys and values in three axes are new rows of self attention, behind those of the past; in four they are all
+that cross attention has, "past_key" and "past_value", as MultiHeadAttention's. With ``past_present_share_buffer`` past
+and present are one buffer, of which ``past_sequence_length`` slots are past (`shared_buffer`). ``bias`` and ``qk``
+are as MultiHeadAttention's; a packed query holds all heads of queries, then of keys, then of values.
+
+The text gives that buffer the shape [batch, heads, slots, dim], and says of its keys that they are "re-ordered" to
+[batch, heads, dim / x, slots, x], x elements of 16 bytes. Keys are read as the shape says; docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+from attncheck.graph.read import key_mask, mha, shared_buffer
+from attncheck.graph.read.node import Node, Unreadable
+from attncheck.problem import Problem, Tensor
+
+_ATTRIBUTES = ("num_heads", "scale", "mask_filter_value", "past_present_share_buffer", "output_qk")
+
+
+def read(node: Node) -> Problem:
+    """The Problem of a DecoderMaskedMultiHeadAttention node. Raises Unreadable for what attncheck does not know."""
+    node.refuse_attributes(_ATTRIBUTES)
+    _refuse_forms(node)
+    heads = node.attribute("num_heads", 0)
+    batch, rows = node.required(0)[1].shape[:2]
+    new = _new(node, heads)
+    past_key, past_value, past = node.name(5), node.name(6), node.array(5)
+    slots = 0 if past is None else past.shape[2]
+    shares = node.attribute("past_present_share_buffer", 0) == 1
+    buffers = (
+        shared_buffer.read(node, 7, slots, new.new_rows)
+        if shares and past is not None
+        else shared_buffer.Buffers(slots, slots, slots + new.new_rows)
+    )
+    kv_len = buffers.past + new.new_rows
+    mask = key_mask.read(node, 3, batch, rows, kv_len, what="mask_index")
+    present_key, present_value = node.output(1), node.output(2)
+    return Problem(
+        op=node.op,
+        dtype=node.dtype(0),
+        batch=batch,
+        rows=rows,
+        new_rows=new.new_rows,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=new.head_dim,
+        v_head_dim=new.v_head_dim,
+        past_capacity=buffers.past_slots,
+        capacity=buffers.present_slots,
+        q_len=(rows,) * batch,
+        past_len=(buffers.past,) * batch,
+        new_len=(new.new_rows,) * batch,
+        visible=mha.visible(node, mask, batch, rows, buffers.past, new.new_rows),
+        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(new.head_dim),
+        softcap=0.0,
+        empty_row="mean",
+        rotary=None,
+        query=new.query,
+        key=new.key,
+        value=new.value,
+        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
+        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
+        output=Tensor(node.output(0) or "output", "bsnh"),
+        present_key=None if present_key is None else Tensor(present_key, "bnsh"),
+        present_value=None if present_value is None else Tensor(present_value, "bnsh"),
+        masks=(*mask.masks, *mha.biases(node, 4)),
+        scores=mha.scores(node, kv_len),
+        projection=mha.projection(node, 10, heads, new),
+        invalid=buffers.invalid if rows == 1 else f"{rows} query rows an entry, where its text has 1",
+    )
+
+
+def _refuse_forms(node: Node) -> None:
+    """Raise Unreadable for beams, for a mask in another form than the text's, and for scores that nobody asks for."""
+    beams = node.array(8)
+    if node.name(9) is not None or (beams is not None and int(beams.reshape(-1)[0]) != 1):
+        raise Unreadable(
+            f"{node.op} with beams (beam_width above 1, cache_indirection) is not read by attncheck: each key would "
+            "come from the past of another batch entry"
+        )
+    mask = node.array(3)
+    if mask is not None and mask.ndim != 2:
+        raise Unreadable(
+            f"{node.op} with a mask_index of shape {list(mask.shape)} is not read by attncheck: [batch, keys] is"
+        )
+    if node.output(3) is not None and not node.attribute("output_qk", 0):
+        raise Unreadable(f"{node.op} with the output qk and without output_qk is not read by attncheck")
+
+
+def _new(node: Node, heads: int) -> mha.New:
+    """Query, key and value in the three published forms."""
+    (name, query), key, value = node.required(0), node.array(1), node.array(2)
+    rows, columns = query.shape[1:]
+    if key is None and value is None and columns % (3 * heads) == 0:
+        dim = columns // (3 * heads)
+        first, second, third = (Tensor(name, "bsnh", 3 * heads, part * heads) for part in range(3))
+        return mha.New(first, second, third, rows, dim, dim)
+    dims = tuple(0 if array is None else array.ndim for array in (key, value))
+    if key is None or value is None or dims not in ((3, 3), (4, 4)):
+        raise Unreadable(
+            f"{node.op} with key and value of {dims[0]} and {dims[1]} axes is not read by attncheck: both of 3 are, "
+            "both of 4, and neither beside a query of queries, keys and values of one width"
+        )
+    kept = key.ndim == 4
+    first, second = (Tensor(node.required(index)[0], "bnsh" if kept else "bsnh") for index in (1, 2))
+    new_rows, v_head_dim = (key.shape[2], value.shape[3]) if kept else (key.shape[1], value.shape[2] // heads)
+    return mha.New(Tensor(name, "bsnh"), first, second, new_rows, columns // heads, v_head_dim, kept)
