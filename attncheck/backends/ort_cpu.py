@@ -133,10 +133,6 @@ REFUSALS: tuple[Declared, ...] = (
         "MultiHeadAttention takes no packed query, key and value, nor packed key and value",
     ),
     Refusal(
-        lambda _, asked, __: asked.op == DECODER and asked.dtype != "float32",
-        "DecoderMaskedMultiHeadAttention on the CPU has float32 alone",
-    ),
-    Refusal(
         lambda _, asked, __: asked.op == DECODER and bool(asked.query.packed),
         "DecoderMaskedMultiHeadAttention takes no packed query, key and value",
     ),

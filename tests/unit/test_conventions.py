@@ -56,7 +56,6 @@ def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str,
         ("empty_row_mean", "op=gqa q_len=5 bias=1xNxSxT holes=middle-row"),
         ("causal_top_left", "op=mha q_len=3 past_len=9"),
         ("past_ignored", "op=mha q_len=1 past_len=9 present=absent"),
-        ("key_cache_in_words", "op=decoder-mha past_len=5 capacity=9"),
     ],
 )
 def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -> None:
@@ -65,6 +64,15 @@ def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -
     assert result.convention is not None
     assert not result.convention.settled
     assert Flag.DISPUTED in result.flags
+
+
+def test_shared_keys_in_the_other_layout_of_the_text_are_disputed_though_it_reads_slots_that_nobody_filled() -> None:
+    result = judged("op=decoder-mha past_len=5 capacity=9", "key_cache_in_words")
+    assert result.verdict is Verdict.NONFINITE
+    assert result.convention is not None
+    assert "by words of 16 bytes" in result.convention.reading
+    assert Flag.DISPUTED in result.flags
+    assert judged("op=mha past_len=5 capacity=9 q_len=1", "key_cache_in_words").convention is None
 
 
 def test_a_past_that_is_ignored_though_the_present_is_asked_for_is_a_fault_and_no_convention() -> None:
