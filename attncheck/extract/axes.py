@@ -126,6 +126,8 @@ def _decoder_mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     if it.scores is not None:
         axes["scores"] = it.scores.stage
     padded = _padded(node, case, it, mask=3, shared=7)
+    if it.key.layout == "bnsh" and _input(node, 3) and all(mask.kind != "integer" for mask in it.masks):
+        padded |= {"kv_len": _lengths(it.visible[:, 0, 1].tolist()), "mask": "none"}
     return axes | {axis: value for axis, value in padded.items() if axis != "causal"}
 
 
