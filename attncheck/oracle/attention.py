@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from attncheck.oracle import scores as stages
 from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
+from attncheck.oracle.bounded import Bounded
 from attncheck.oracle.buffers import held, kept
 from attncheck.oracle.cache import cached
 from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.norm import normalised
 from attncheck.oracle.projection import projected
-from attncheck.oracle.rotary import Turned, turn
+from attncheck.oracle.rotary import turn
 from attncheck.oracle.softmax import Attended, Weights, attend, weigh
 from attncheck.problem import Arrays, Problem, Tensor, role_heads
 from attncheck.tensors.dtypes import dtype, widen
@@ -42,7 +43,7 @@ BLOCK = 1 << 20
 
 
 _BOUNDED = ("values", "compute", "storage")
-"""The arrays of `Turned`, in order."""
+"""The arrays of `Bounded`, in order."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class _Operands:
     sinks [kv_heads, group, 1, number of them]: scores that only count in the denominator
     """
 
-    q: Turned
-    k: Turned
-    v: Turned
+    q: Bounded
+    k: Bounded
+    v: Bounded
     visible: NDArray[np.int32]
     masks: tuple[Overlay, ...]
     sinks: Float
@@ -127,10 +128,10 @@ def _query_rows(problem: Problem) -> Bool:
     return np.arange(problem.rows)[None, :] < np.asarray(problem.q_len)[:, None]
 
 
-def _operands(problem: Problem, inputs: Arrays, q: Turned, k: Turned, v: Turned) -> _Operands:
+def _operands(problem: Problem, inputs: Arrays, q: Bounded, k: Bounded, v: Bounded) -> _Operands:
     stated = _query_rows(problem)
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
-    grouped = Turned(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
+    grouped = Bounded(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
     visible = np.where(stated[..., None], problem.visible, 0)
     return _Operands(grouped, k, v, visible, overlays(problem, inputs), _sinks(problem, inputs))
 
@@ -151,7 +152,7 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             if low >= high:
                 continue
             block = _block(problem, operands, members, rows, low, high)
-            v = Turned(
+            v = Bounded(
                 *(a[members, :, low:high] for a in (operands.v.values, operands.v.compute, operands.v.storage))
             )
             part = attend(block.weights, block.weighed, v)
@@ -210,12 +211,12 @@ def _coarser(problem: Problem) -> float:
     return dtype(problem.softmax).roundoff / dtype(problem.dtype).roundoff
 
 
-def _presents(problem: Problem, keys: Turned, values: Turned) -> Iterator[Answer]:
+def _presents(problem: Problem, keys: Bounded, values: Bounded) -> Iterator[Answer]:
     """The present buffers; where keys and values share one array, its heads are those of the keys, then the values'."""
     asked = [(problem.present_key, keys), (problem.present_value, values)]
     if problem.merges_presents:
         both = (np.concatenate([getattr(it, array) for it in (keys, values)], axis=1) for array in _BOUNDED)
-        asked = [(problem.present_key, Turned(*both))]
+        asked = [(problem.present_key, Bounded(*both))]
     for tensor, rows in asked:
         if tensor is not None:
             found, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
@@ -254,8 +255,8 @@ def _block(problem: Problem, operands: _Operands, members: slice, rows: slice, l
     masks = cover(operands.masks, members, rows, low, high)
     shown = ((interval[..., :1] <= slot) & (slot < interval[..., 1:]))[:, None, None] & masks.shows
 
-    q = Turned(*(a[members, :, :, rows] for a in (operands.q.values, operands.q.compute, operands.q.storage)))
-    k = Turned(*(a[members, :, low:high] for a in (operands.k.values, operands.k.compute, operands.k.storage)))
+    q = Bounded(*(a[members, :, :, rows] for a in (operands.q.values, operands.q.compute, operands.q.storage)))
+    k = Bounded(*(a[members, :, low:high] for a in (operands.k.values, operands.k.compute, operands.k.storage)))
     raw = stages.raw(problem, q, k)
     capped = stages.capped(problem, raw)
     biased = stages.biased(capped, masks)

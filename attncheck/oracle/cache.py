@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from attncheck.oracle.answer import Answer
+from attncheck.oracle.bounded import Bounded, exact
 from attncheck.oracle.buffers import present
 from attncheck.oracle.quantised import quantised, scale_of
-from attncheck.oracle.rotary import Turned, unturned
 from attncheck.problem import Arrays, Problem, Tensor, role_heads
 from attncheck.tensors.dtypes import widen
 
@@ -20,12 +20,12 @@ from attncheck.tensors.dtypes import widen
 class Cached:
     """Every slot, [batch, kv_heads, capacity, dim] each: `held` in the numbers of the buffers, `read` by attention."""
 
-    held: Turned
-    read: Turned
+    held: Bounded
+    read: Bounded
 
 
 def cached(
-    problem: Problem, role: Literal["key", "value"], inputs: Arrays, carried: Mapping[str, Answer], new: Turned
+    problem: Problem, role: Literal["key", "value"], inputs: Arrays, carried: Mapping[str, Answer], new: Bounded
 ) -> Cached:
     """The past rows of a role, then its new ones. Integers are read as they stand for, which rounds once more.
 
@@ -37,29 +37,29 @@ def cached(
         return Cached(whole, whole)
     scale = scale_of(inputs[problem.quantised.key if role == "key" else problem.quantised.value])
     stored = quantised(new, scale, problem.quantised.dtype, problem.dtype)
-    meant = None if past is None else Turned(past.values * scale, past.compute * scale, past.storage)
+    meant = None if past is None else Bounded(past.values * scale, past.compute * scale, past.storage)
     whole = _joined(problem, meant, stored)
     size = np.abs(whole.values)
-    counted = Turned(np.rint(whole.values / scale), whole.compute / scale, whole.storage)
-    return Cached(counted, Turned(whole.values, whole.compute + size, size))
+    counted = Bounded(np.rint(whole.values / scale), whole.compute / scale, whole.storage)
+    return Cached(counted, Bounded(whole.values, whole.compute + size, size))
 
 
-def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapping[str, Answer]) -> Turned | None:
+def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapping[str, Answer]) -> Bounded | None:
     """The past buffer [batch, kv_heads, past_capacity, dim], with the bounds that it was made with."""
     if tensor is None:
         return None
     if tensor.name not in carried:
-        return unturned(widen(role_heads(inputs[tensor.name], tensor, problem.kv_heads), problem.cache_dtype))
+        return exact(widen(role_heads(inputs[tensor.name], tensor, problem.kv_heads), problem.cache_dtype))
     before, slots = carried[tensor.name], slice(0, problem.past_capacity)
     heads = (role_heads(array, tensor, problem.kv_heads) for array in (before.values, before.compute, before.storage))
-    return Turned(*(array[:, :, slots].astype(np.float64) for array in heads))
+    return Bounded(*(array[:, :, slots].astype(np.float64) for array in heads))
 
 
-def _joined(problem: Problem, past: Turned | None, new: Turned) -> Turned:
+def _joined(problem: Problem, past: Bounded | None, new: Bounded) -> Bounded:
     """All slots: past rows with what is known of them, then the new ones."""
     if past is None:
-        return Turned(*(present(problem, None, array) for array in (new.values, new.compute, new.storage)))
-    return Turned(
+        return Bounded(*(present(problem, None, array) for array in (new.values, new.compute, new.storage)))
+    return Bounded(
         present(problem, past.values, new.values),
         present(problem, past.compute, new.compute),
         present(problem, past.storage, new.storage),

@@ -17,12 +17,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.rotary import Turned
+from attncheck.oracle.bounded import Bounded
 
 
-def normalised(rows: NDArray[np.float64], gain: NDArray[np.float64], epsilon: float) -> Turned:
+def normalised(rows: NDArray[np.float64], gain: NDArray[np.float64], epsilon: float) -> Bounded:
     """Normalise each row of [batch, heads, rows, head_dim]; gain [head_dim]. Its result may be stored before rotary."""
     mean = np.mean(rows * rows, axis=-1, keepdims=True)
     values = rows / np.sqrt(mean + epsilon) * gain
     size = np.abs(values)
-    return Turned(values, size * (3.0 + (1.0 + math.sqrt(rows.shape[-1])) / 2.0), size)
+    return Bounded(values, size * (3.0 + (1.0 + math.sqrt(rows.shape[-1])) / 2.0), size)

@@ -14,21 +14,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.rotary import Turned, unturned
+from attncheck.oracle.bounded import Bounded, exact
 from attncheck.problem import Arrays, Columns, Problem, Tensor, role_heads, split_heads
 from attncheck.tensors.dtypes import widen
 
 Float = NDArray[np.float64]
 
 
-def projected(problem: Problem, role: str, tensor: Tensor, inputs: Arrays, heads: int, dim: int) -> Turned:
+def projected(problem: Problem, role: str, tensor: Tensor, inputs: Arrays, heads: int, dim: int) -> Bounded:
     """New rows of "query", "key" or "value", [batch, heads, rows, dim]; exact where nothing is computed."""
     it = problem.projection
     weights = None if it is None else _columns(problem, it.weights, role, inputs, heads * dim)
     bias = None if it is None else _columns(problem, it.bias, role, inputs, heads * dim)
     rows = widen(role_heads(inputs[tensor.name], tensor, heads if weights is None else 1), problem.dtype)
     if weights is None and bias is None:
-        return unturned(rows)
+        return exact(rows)
     error = np.zeros((1, 1, 1, 1))
     if weights is not None:
         error = split_heads(np.abs(rows[:, 0]) @ np.abs(weights), "bsnh", heads).astype(np.float64)
@@ -36,7 +36,7 @@ def projected(problem: Problem, role: str, tensor: Tensor, inputs: Arrays, heads
     if bias is not None:
         rows = rows + bias.reshape(heads, 1, dim)
         error = error + np.abs(rows)
-    return Turned(rows, error, np.abs(rows))
+    return Bounded(rows, error, np.abs(rows))
 
 
 def _columns(problem: Problem, it: Columns | None, role: str, inputs: Arrays, count: int) -> Float | None:

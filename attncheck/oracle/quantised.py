@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.rotary import Turned
+from attncheck.oracle.bounded import Bounded
 from attncheck.tensors.dtypes import dtype
 
 Float = NDArray[np.float64]
@@ -37,11 +37,11 @@ def nearest(rows: Float, scale: Float, cache: str) -> Float:
     return np.asarray(np.clip(np.rint(rows / scale), -largest - 1.0, largest) * scale)
 
 
-def quantised(new: Turned, scale: Float, cache: str, storage: str) -> Turned:
+def quantised(new: Bounded, scale: Float, cache: str, storage: str) -> Bounded:
     """New rows as they are held, with a step of error where a rounding before may choose the other integer."""
     u = dtype("float32").roundoff
     steps = new.values / scale
     moved = ROUNDINGS * u * (new.compute + np.abs(new.values)) + STORED * dtype(storage).roundoff * new.storage
     doubtful = np.abs(steps - np.floor(steps) - 0.5) <= moved / scale
     error = np.where(doubtful, scale / (LEAST * u), 0.0)
-    return Turned(nearest(new.values, scale, cache), error, np.zeros_like(error))
+    return Bounded(nearest(new.values, scale, cache), error, np.zeros_like(error))

@@ -8,28 +8,13 @@ column i.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
+from attncheck.oracle.bounded import Bounded, exact
 from attncheck.problem import Arrays, Rotary, RotaryProblem, role_heads
 from attncheck.tensors.dtypes import widen
-
-
-@dataclass(frozen=True)
-class Turned:
-    """Rows after what is done to them before attention, [batch, heads, rows, head_dim] each.
-
-    values   the rows
-    compute  times u, a first-order bound on their error; of a rotation |x1 cos| + |x2 sin| in dims that turn
-    storage  |values| where they are rounded to the storage dtype on their way, 0 in dims that are only copied
-    """
-
-    values: NDArray[np.float64]
-    compute: NDArray[np.float64]
-    storage: NDArray[np.float64]
 
 
 def answer(problem: RotaryProblem, inputs: Arrays) -> tuple[Answer, ...]:
@@ -39,19 +24,16 @@ def answer(problem: RotaryProblem, inputs: Arrays) -> tuple[Answer, ...]:
     """
     refuse_invalid(problem)
     rows = widen(role_heads(inputs[problem.input.name], problem.input, problem.heads), problem.dtype)
-    turned = turn(unturned(rows), problem.rotary, inputs, problem.dtype)
+    turned = turn(exact(rows), problem.rotary, inputs, problem.dtype)
     everywhere = np.ones(rows.shape, np.bool_)
     return (laid_out(problem.turned, turned.values, turned.compute, turned.storage, everywhere),)
 
 
-def unturned(rows: NDArray[np.float64]) -> Turned:
-    """Rows that no rotation touches: exact."""
-    nothing = np.broadcast_to(0.0, rows.shape)
-    return Turned(rows, nothing, nothing)
+def turn(given: Bounded, rotary: Rotary, inputs: Arrays, dtype: str) -> Bounded:
+    """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens; errors turn along.
 
-
-def turn(given: Turned, rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
-    """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens; errors turn along."""
+    Each product and the sum of both move a dim that turns by u (|x1 cos| + |x2 sin|) at most, to first order.
+    """
     rows = given.values
     positions = rotary.positions[:, : rows.shape[2]]
     cos, sin = (_cache(inputs[name], dtype)[positions][:, None] for name in (rotary.cos, rotary.sin))
@@ -69,7 +51,7 @@ def turn(given: Turned, rotary: Rotary, inputs: Arrays, dtype: str) -> Turned:
         e1, e2 = bound[..., first] + own[..., first], bound[..., second] + own[..., second]
         bound[..., first], bound[..., second] = e1 * cos + e2 * sin, e2 * cos + e1 * sin
     storage[..., : rotary.dim] += np.abs(values[..., : rotary.dim])
-    return Turned(values, compute, storage)
+    return Bounded(values, compute, storage)
 
 
 def _cache(array: NDArray[np.generic], dtype: str) -> NDArray[np.float64]:

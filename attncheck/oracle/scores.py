@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.oracle.bounded import Bounded
 from attncheck.oracle.masks import Cover
-from attncheck.oracle.rotary import Turned
 from attncheck.problem import Problem
 
 Float = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Scores:
     storage: Float
 
 
-def raw(problem: Problem, q: Turned, k: Turned) -> Scores:
+def raw(problem: Problem, q: Bounded, k: Bounded) -> Scores:
     """Dot products times scale: q [members, kv_heads, group, rows, dim] with k [members, kv_heads, keys, dim]."""
     scale = abs(problem.scale)
     size_q, size_k = np.abs(q.values), np.abs(k.values)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.rotary import Turned
+from attncheck.oracle.bounded import Bounded
 from attncheck.oracle.scores import Scores
 
 Float = NDArray[np.float64]
@@ -99,7 +99,7 @@ def weigh(scores: Scores, shown: Bool, sinks: Float) -> Weights:
     return Weights(weight, error, stored, moved, np.sqrt(_mean_square(weight, stored)), keys, sinks.shape[-1] > 0)
 
 
-def attend(weights: Weights, shown: Bool, value: Turned) -> Attended:
+def attend(weights: Weights, shown: Bool, value: Bounded) -> Attended:
     """The weighted sum of v [members, kv_heads, keys, dim], whose own errors it averages; a row without keys is 0."""
     v = value.values
     finite = np.where(np.isfinite(v), v, 0.0)

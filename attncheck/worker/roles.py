@@ -51,14 +51,32 @@ def _rows(
     weights, bias = (_columns(projection.get(name), role) for name in ("weights", "bias"))
     if weights is None and bias is None:
         return _split(array, tensor, heads)
-    rows = _split(array, tensor, heads if weights is None else 1).astype(np.float32)
+    rows = _split(_wide(array), tensor, heads if weights is None else 1)
     width = heads * (problem["v_head_dim"] if role == "value" else problem["head_dim"])
     if weights is not None:
-        columns = inputs[weights[0]][:, weights[1] : weights[1] + width].astype(np.float32)
+        columns = _wide(inputs[weights[0]][:, weights[1] : weights[1] + width])
         rows = _unpacked(rows[:, 0] @ columns, "bsnh", heads)
     if bias is not None:
-        rows = rows + inputs[bias[0]][bias[1] : bias[1] + width].astype(np.float32).reshape(heads, 1, -1)
-    return rows.astype(array.dtype)
+        rows = rows + _wide(inputs[bias[0]][bias[1] : bias[1] + width]).reshape(heads, 1, -1)
+    return _stored(rows, array.dtype)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """In float32; bfloat16, which crosses as its bits in uint16, is widened by value."""
+    if array.dtype == np.uint16:
+        widened: np.ndarray = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return widened
+    return array.astype(np.float32)
+
+
+def _stored(rows: np.ndarray, dtype: Any) -> np.ndarray:
+    """Float32 rounded to the dtype that it is stored in, to nearest, ties to even."""
+    if dtype != np.uint16:
+        return rows.astype(dtype)
+    bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    # A NaN whose last bits carry over would become a number.
+    return np.where(np.isnan(rows), np.uint32(0x7FC0), rounded).astype(np.uint16)
 
 
 def _columns(columns: Any, role: str) -> Any:

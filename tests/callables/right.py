@@ -1,5 +1,6 @@
 """Attention in plain NumPy, as a user would hand it in: by the Problem, and by the graph's own names."""
 
+import ml_dtypes
 import numpy as np
 
 import attncheck.callable
@@ -21,6 +22,13 @@ def attention(problem, tensors):
     found = {"output": output, "present_key": key, "present_value": value}
     asked = {role: array for role, array in found.items() if getattr(problem, role) is not None}
     return {role: array.astype(tensors["query"].dtype) for role, array in asked.items()}
+
+
+@attncheck.callable.takes_problem
+def attention_in_bfloat16(problem, tensors):
+    """The same of tensors that cross as the bits of bfloat16."""
+    wide = {role: array.view(ml_dtypes.bfloat16).astype(np.float32) for role, array in tensors.items()}
+    return {role: array.astype(ml_dtypes.bfloat16) for role, array in attention(problem, wide).items()}
 
 
 def append(problem, new, past):

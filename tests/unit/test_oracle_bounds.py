@@ -15,11 +15,11 @@ from attncheck.problem import Arrays, Problem, split_heads
 from tests.drawing import scenario
 
 Row = NDArray[np.float64]
-Turned = tuple[Row, Row, Row]
+Bounded = tuple[Row, Row, Row]
 """A row after rotary, |x1 cos| + |x2 sin| of it, and what of it is rounded to storage."""
 
 
-def turned(problem: Problem, inputs: Arrays, row: Row, b: int, i: int) -> Turned:
+def turned(problem: Problem, inputs: Arrays, row: Row, b: int, i: int) -> Bounded:
     values, compute, storage = row.copy(), np.zeros_like(row), np.zeros_like(row)
     rotary = problem.rotary
     if rotary is None:
@@ -38,10 +38,10 @@ def turned(problem: Problem, inputs: Arrays, row: Row, b: int, i: int) -> Turned
     return values, compute, storage
 
 
-def keys_of(problem: Problem, inputs: Arrays, b: int, head: int) -> list[Turned]:
+def keys_of(problem: Problem, inputs: Arrays, b: int, head: int) -> list[Bounded]:
     """The present keys of one KV head, as rows."""
     new = split_heads(inputs["key"], "bsnh", problem.kv_heads).astype(np.float64)[b, head]
-    past: list[Turned] = []
+    past: list[Bounded] = []
     if problem.past_key:
         kept = inputs["past_key"].astype(np.float64)[b, head, : problem.past_len[b]]
         past = [(row, np.zeros_like(row), np.zeros_like(row)) for row in kept]

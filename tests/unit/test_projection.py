@@ -263,6 +263,21 @@ def test_a_users_function_is_given_projected_rows_and_gives_one_present(case: Sc
     assert found.verdict is Verdict.PASS, found.message
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        scenario(op="ms-attention", kv_heads=4, q_len=(3,), past_len=(4,), qkv_bias=True, dtype="bfloat16"),
+        scenario(op="mha", kv_heads=4, q_len=(3,), past_len=(4,), qkv_bias=True, dtype="bfloat16"),
+    ],
+    ids=lambda case: str(case.op),
+)
+def test_what_is_projected_in_bfloat16_is_projected_by_value_and_not_by_its_bits(case: Scenario) -> None:
+    backend = Callable(CALLABLES / "right.py", "attention_in_bfloat16")
+    events = engine.run([case], [backend], None, engine.Options(time_limit=20.0))
+    (found,) = (result for event in events if isinstance(event, CaseFinished) for result in event.results)
+    assert found.verdict is Verdict.PASS, found.message
+
+
 @pytest.mark.parametrize(("filled", "hides"), [(-10000.0, True), (-5.0, False)])
 def test_a_mask_filter_value_that_hides_nothing_is_not_read_as_a_mask(filled: float, hides: bool) -> None:
     case = write.build(scenario(op="mha", q_len=(1, 3), causal=False))

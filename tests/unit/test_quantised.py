@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from attncheck.compare import judge
 from attncheck.graph import given, read, write
 from attncheck.oracle.attention import answer
+from attncheck.oracle.bounded import Bounded, exact
 from attncheck.oracle.quantised import quantised
-from attncheck.oracle.rotary import Turned, unturned
 from attncheck.problem import Problem, split_heads
 from attncheck.scenario import from_command_line
 from attncheck.tensors.dtypes import narrow, widen
@@ -59,13 +59,13 @@ def test_the_oracle_is_attention_over_what_the_integers_stand_for(cache: str, sc
 
 def test_a_number_at_a_tie_may_become_either_integer_and_no_other_may() -> None:
     rows = np.array([[[[0.5, 1.5, 2.4, 0.5 + 1e-9, 0.5 + 1e-3]]]])
-    held = quantised(unturned(rows), np.ones(1), "int8", "float32")
+    held = quantised(exact(rows), np.ones(1), "int8", "float32")
     assert held.values.ravel().tolist() == [0.0, 2.0, 2.0, 1.0, 1.0]
     assert (held.compute.ravel() > 0).tolist() == [True, True, False, True, False]
     allowed = held.compute.ravel() * 2.0**-24 * judge.CONSTANT["f32"]
     assert (allowed[[0, 1, 3]] >= 1.0).all()
     assert (allowed < 2.0).all()
-    turned = Turned(rows, np.full_like(rows, 1e4), np.zeros_like(rows))
+    turned = Bounded(rows, np.full_like(rows, 1e4), np.zeros_like(rows))
     assert quantised(turned, np.ones(1), "int8", "float32").compute.ravel()[4] > 0
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle import rotary
+from attncheck.oracle.bounded import exact
 from attncheck.oracle.buffers import kept
 from attncheck.oracle.masks import cover, overlays
 from attncheck.oracle.norm import normalised
@@ -71,7 +72,7 @@ def softmax(tile: Tile) -> Float:
 
 def turn(rows: Float, how: Rotary, inputs: Arrays, dtype: str) -> Float:
     """The rotation of a right kernel: [batch, heads, rows, head_dim] by the positions of its tokens."""
-    return rotary.turn(rotary.unturned(rows), how, inputs, dtype).values
+    return rotary.turn(exact(rows), how, inputs, dtype).values
 
 
 def normalise(rows: Float, gain: Float, epsilon: float) -> Float:

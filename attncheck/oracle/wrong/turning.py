@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from attncheck.oracle import rotary
+from attncheck.oracle.bounded import exact
 from attncheck.oracle.wrong.entry import WrongOf
 from attncheck.oracle.wrong.recipe import Float, Int
 from attncheck.problem import Arrays, Rotary, RotaryProblem, Tensor, role_heads
@@ -33,7 +34,7 @@ def _named(tensor: Tensor, rows: Float) -> dict[str, Float]:
 
 
 def _right(problem: RotaryProblem, inputs: Arrays, rows: Float) -> Float:
-    return rotary.turn(rotary.unturned(rows), problem.rotary, inputs, problem.dtype).values
+    return rotary.turn(exact(rows), problem.rotary, inputs, problem.dtype).values
 
 
 def _how(change: Callable[[RotaryProblem, Rotary], Rotary]) -> Turn:
@@ -47,7 +48,7 @@ def _how(change: Callable[[RotaryProblem, Rotary], Rotary]) -> Turn:
             cache = inputs[name].reshape(-1, inputs[name].shape[-1])
             end = np.full((max(0, last + 1 - len(cache)), cache.shape[1]), np.nan, cache.dtype)
             longer[name] = np.concatenate([cache, end])
-        return rotary.turn(rotary.unturned(rows), how, longer, problem.dtype).values
+        return rotary.turn(exact(rows), how, longer, problem.dtype).values
 
     return turn
 
@@ -116,7 +117,7 @@ def _whole_head(problem: RotaryProblem, inputs: Arrays, rows: Float) -> Float:
         taken = np.full((int(problem.rotary.positions.max(initial=0)) + 1) * half, np.nan, cache.dtype)
         taken[: cache.size] = cache.reshape(-1)[: taken.size]
         longer[name] = taken.reshape(-1, half)
-    return rotary.turn(rotary.unturned(rows), replace(problem.rotary, dim=2 * half), longer, problem.dtype).values
+    return rotary.turn(exact(rows), replace(problem.rotary, dim=2 * half), longer, problem.dtype).values
 
 
 def _partner_far(problem: RotaryProblem, inputs: Arrays, rows: Float) -> Float:
