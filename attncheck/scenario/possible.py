@@ -36,8 +36,15 @@ def rules(memory_limit: int) -> tuple[tuple[frozenset[str], Rule], ...]:
     )
     return (
         *((behind(needs), rule) for needs, rule in of_all),
-        *((behind(needs), _of_steps(rule) if _on_lengths(needs) else rule) for needs, rule in of_a_call),
+        *(_of_each_call(needs, rule) for needs, rule in of_a_call),
     )
+
+
+def _of_each_call(needs: tuple[str, ...], rule: Rule) -> tuple[frozenset[str], Rule]:
+    """A rule on one call; where it looks at what each step has of its own, on every step, whose lists must fit."""
+    if not _on_lengths(needs):
+        return behind(needs), rule
+    return behind((*needs, "batch", *LENGTHS)), _of_steps(rule)
 
 
 def _on_lengths(needs: tuple[str, ...]) -> bool:

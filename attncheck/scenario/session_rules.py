@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attncheck.scenario.complete import Complete, Impossible
+from attncheck.scenario.complete import LENGTHS, Complete, Impossible
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.steps import LIMIT, Written, over, spelled, unrolled
 
@@ -87,7 +87,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
     (("steps", "op", "present", "capacity"), _handed_on),
     (("steps", "batch"), _lengths),
-    (("steps", "batch", "window_cache"), _rewound),
-    (("steps", "op", "batch"), _order),
+    (("steps", "batch", "window_cache", *LENGTHS), _rewound),
+    (("steps", "op", "batch", *LENGTHS), _order),
 )
 """The axes that a rule needs to be usable, and the rule."""
