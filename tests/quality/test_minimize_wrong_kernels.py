@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attncheck.graph import read, write
 from attncheck.minimize.candidate import start
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
-from attncheck.problem import Problem
 from attncheck.scenario import from_command_line
 from tests.shrinking import STARTS, shows, shrunk, simpler_shapes
 
@@ -16,13 +14,8 @@ pytestmark = pytest.mark.slow
 
 
 def beginning(wrong: Wrong) -> str | None:
-    """The first start in which the wrong kernel differs from a right one."""
-    for text in STARTS:
-        case = write.build(from_command_line(text))
-        problem = read.problem(case.model, case.inputs)
-        if isinstance(problem, Problem) and wrong.relevant(problem):
-            return text
-    return None
+    """The first start in which the wrong kernel shows."""
+    return next((text for text in STARTS if shows(wrong, from_command_line(text))), None)
 
 
 STARTING = [(wrong, text) for wrong in CATALOGUE if (text := beginning(wrong)) is not None]
