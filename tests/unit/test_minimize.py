@@ -149,6 +149,14 @@ def test_candidates_for_a_size_reach_whatever_a_fault_may_need(wanted: int) -> N
     assert size == wanted
 
 
+@pytest.mark.parametrize(("value", "smallest"), [(25, 23), (24, 23), (23, 23), (1, 1), (5, 0), (70, 20), (300, 1)])
+def test_candidates_for_a_size_lie_between_the_smallest_and_the_size_at_hand(value: int, smallest: int) -> None:
+    found = list(below(value, smallest))
+    assert found == sorted(set(found))
+    assert all(smallest <= it < value for it in found)
+    assert (value == smallest) or {smallest, value - 1} <= set(found)
+
+
 def test_features_are_read_off_the_table() -> None:
     on = {"scale", "softcap", "window", "bias", "holes", "sink", "scores", "rotary"}
     assert set(features(case(STARTS[0]))) == on

@@ -35,7 +35,8 @@ def below(value: int, smallest: int) -> Iterator[int]:
 
     Not by halves alone: a fault may need a multiple of 8, a number between 17 and 31, or 6 and more.
     """
-    tried = list(range(smallest, min(value, EVERY + 1))) + [n for n in _TELLING if EVERY < n < value]
+    near = max(EVERY + 1, smallest + 1)
+    tried = list(range(smallest, min(value, near))) + [n for n in _TELLING if near <= n < value]
     yield from tried
     last = tried[-1] if tried else smallest
     while last + 1 < value:
