@@ -16,6 +16,7 @@ OLDEST = "1.20"
 
 GQA = "com.microsoft.GroupQueryAttention"
 SPARSE = "com.microsoft.SparseAttention"
+PAGED = "com.microsoft.PagedAttention"
 
 GQA_REFUSALS: tuple[Refusal, ...] = (
     Refusal(
@@ -39,6 +40,29 @@ GQA_REFUSALS: tuple[Refusal, ...] = (
 )
 """What the operator's own checks, which its kernels on all providers share, refuse from 1.20 to 1.32 at least."""
 
+LEAST_PAGE = 16
+
+PAGED_REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        lambda _, asked, __: asked.op == PAGED and asked.head_dim % 8 != 0,
+        "PagedAttention takes only a head_dim that is a multiple of 8",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.op == PAGED and _page(asked) not in {LEAST_PAGE << power for power in range(16)},
+        f"PagedAttention takes only pages of a power of two of tokens, {LEAST_PAGE} or more",
+    ),
+)
+"""What the checks of PagedAttention refuse, which has a kernel on CUDA alone."""
+
+NO_PAGES = Refusal(lambda _, asked, __: asked.op == PAGED, "PagedAttention has a kernel on CUDA alone")
+"""For every other provider."""
+
+
+def _page(problem: Problem) -> int:
+    """Tokens of a page, 0 without pages."""
+    at = None if problem.past_key is None else problem.past_key.scattered
+    return 0 if at is None else at.page
+
 
 class Ort:
     """One execution provider.
@@ -48,7 +72,7 @@ class Ort:
     options   its own options, by name, as strings
     """
 
-    refusals: tuple[Declared, ...] = GQA_REFUSALS
+    refusals: tuple[Declared, ...] = (*GQA_REFUSALS, *PAGED_REFUSALS)
 
     def __init__(
         self, name: str, provider: str, plugin: str | None = None, options: Mapping[str, str] | None = None
@@ -83,7 +107,7 @@ class Ort:
     def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One run of the model, in which past and present are one buffer where the operator asks for it."""
         shared = {}
-        if problem.op == SPARSE and isinstance(problem, Problem):
+        if problem.op in (SPARSE, PAGED) and isinstance(problem, Problem):
             pairs = ((problem.present_key, problem.past_key), (problem.present_value, problem.past_value))
             shared = {present.name: past.name for present, past in pairs if present is not None and past is not None}
         return (Request("", {"model": case.model, "shared": shared}),)

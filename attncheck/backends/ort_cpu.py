@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import onnx
 
 from attncheck.backends.base import Compute
-from attncheck.backends.ort import GQA, GQA_REFUSALS, SPARSE, Ort
+from attncheck.backends.ort import GQA, GQA_REFUSALS, NO_PAGES, SPARSE, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
@@ -68,6 +68,7 @@ REFUSALS: tuple[Declared, ...] = (
         lambda case, asked, _: _is_longer_than_its_caches(case, asked),
         "RotaryEmbedding takes no more rows than its caches have",
     ),
+    NO_PAGES,
     *GQA_REFUSALS,
     Refusal(
         lambda _, asked, __: asked.evicts is not None and asked.present_key is None,

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from attncheck.backends.base import Hello, Launch
-from attncheck.backends.ort import GQA_REFUSALS, Ort
+from attncheck.backends.ort import GQA_REFUSALS, NO_PAGES, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem
@@ -48,6 +48,7 @@ def _lacks_f16(_: Case, problem: AnyProblem, hello: Hello) -> bool:
 
 
 REFUSALS: tuple[Declared, ...] = (
+    NO_PAGES,
     *GQA_REFUSALS,
     Refusal(
         lambda case, *_: _takes(case, *PADDING_MASK),

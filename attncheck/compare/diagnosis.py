@@ -17,7 +17,7 @@ from attncheck.compare.judge import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.lineup import Lineup, Parts, Suspect, lineup
-from attncheck.problem import AnyProblem, Arrays, role_of, split_heads
+from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import dtype, widen
 
@@ -166,7 +166,7 @@ def _output(
     room = ROOM * judge.tolerances(answer, storage, compute, None)
 
     def by_place(array: NDArray[np.generic]) -> Any:
-        return split_heads(array, role.tensor.layout, role.shape[1])
+        return judged_heads(array, role)
 
     everywhere = bool(wrong[answer.stated].all())
     foreign = role.name in ("present_key", "present_value") and everywhere and not _known(problem, inputs, got[wrong])
@@ -238,7 +238,7 @@ def _distance(each: _Output, outputs: Mapping[str, Float], scene: _Scene, *, pro
     """
     places = each.places
     role = role_of(scene.problem.outputs, each.name)
-    values = split_heads(outputs[each.name], role.tensor.layout, role.shape[1]).astype(np.float64)
+    values = judged_heads(outputs[each.name], role).astype(np.float64)
     asked = (
         places.stated & scene.probed[:, None, :, None]
         if probed and places.role in ("output", "scores")

@@ -10,6 +10,7 @@ class Place:
     """Coordinates of one element.
 
     `row` is the query index of an output, the buffer slot of a present tensor; `dim` is the key's slot among scores.
+    Of an output in pages, `batch` is the page and `row` the row in it: `paged` says so.
     """
 
     output: str
@@ -17,6 +18,7 @@ class Place:
     head: int
     row: int
     dim: int
+    paged: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from attncheck.compare.difference import Difference, Place
 from attncheck.graph.case import Output
 from attncheck.oracle.answer import Answer
-from attncheck.problem import AnyProblem, Arrays, role_of, split_heads
+from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import DType, dtype, widen
 from attncheck.vocabulary import Verdict
@@ -155,7 +156,6 @@ def _difference(
     override: Tolerance | None,
 ) -> Difference:
     role = role_of(problem.outputs, answer.output)
-    layout, heads = role.tensor.layout, role.shape[1]
     if role.name == "scores":
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
@@ -167,10 +167,12 @@ def _difference(
         )
 
     def by_place(array: NDArray[Any]) -> Any:
-        return split_heads(array, layout, heads)
+        return judged_heads(array, role)
 
     arrays = (by_place(array) for array in (got, expected, tolerance, answer.stated))
-    return held(role.name, answer.output, subject, against, *arrays)
+    found = held(role.name, answer.output, subject, against, *arrays)
+    at = role.tensor.scattered
+    return found if at is None or not at.page else replace(found, place=replace(found.place, paged=True))
 
 
 def held(

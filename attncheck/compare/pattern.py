@@ -109,6 +109,8 @@ def _batch(problem: AnyProblem, places: Places) -> str:
     wrong, all_of_them = _touched(places, 0)
     if len(wrong) == len(all_of_them):
         return ""
+    if isinstance(problem, Problem) and problem.paged and places.role.startswith("present"):
+        return _indices("page", "pages", wrong)
     if len(wrong) == problem.batch - 1 and wrong[0] == 1:
         return "every batch entry after the first" if len(wrong) > 1 else "batch entry 1, the one after the first"
     if len(wrong) == problem.batch - 1:
@@ -145,7 +147,7 @@ def _rows(problem: AnyProblem, places: Places) -> str:
 
 
 def _begins_with_new(problem: AnyProblem, slot: int) -> bool:
-    return isinstance(problem, Problem) and set(problem.past_len) == {slot}
+    return isinstance(problem, Problem) and not problem.paged and set(problem.past_len) == {slot}
 
 
 def _dims(places: Places) -> str:

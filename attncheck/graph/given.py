@@ -9,7 +9,7 @@ from attncheck.graph import read
 from attncheck.graph.case import Case, GivenModel, Output, digest
 from attncheck.graph.feeds import Arrays
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import AnyProblem, LinearProblem, Problem, Rotary, joined_shape, role_heads
+from attncheck.problem import AnyProblem, LinearProblem, Problem, Rotary, output_shape, role_heads
 from attncheck.tensors.dtypes import stored_shape
 
 
@@ -85,6 +85,6 @@ def _misfit_of_rotary(rotary: Rotary | None, inputs: Arrays) -> str:
 def outputs(problem: AnyProblem) -> tuple[Output, ...]:
     """The outputs that a graph of this Problem gives, with their full shapes."""
     return tuple(
-        Output(role.tensor.name, role.dtype, stored_shape(joined_shape(role.shape, role.tensor.layout), role.dtype))
+        Output(role.tensor.name, role.dtype, stored_shape(output_shape(role), role.dtype))
         for role in problem.outputs
     )

@@ -92,6 +92,8 @@ def symbolic(model: bytes) -> bytes:
 
 def _open_axes(name: str, rank: int) -> tuple[int, ...]:
     """The axes of a tensor that depend on the batch or on lengths."""
+    if name in _PAGES:
+        return (0,)
     if name in _OVER_SCORES:
         return tuple(range(rank)) if rank < 4 else (0, 2, 3)
     return {3: (0, 1), 4: (0, 2), 5: (0, 1)}.get(rank, (0,) if rank else ())
@@ -99,3 +101,5 @@ def _open_axes(name: str, rank: int) -> tuple[int, ...]:
 
 _OVER_SCORES = {"attn_mask", "attention_bias", "key_padding_mask", "mask_index", "output_qk", "qk", "qk_matmul_output"}
 """Tensors whose last axis is a length."""
+_PAGES = {"key_cache", "value_cache", "key_cache_out", "value_cache_out"}
+"""Tensors whose first axis alone counts what there is of something."""

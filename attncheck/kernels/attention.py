@@ -9,6 +9,7 @@ import numpy as np
 from attncheck.kernels import bias, naive, online, projection
 from attncheck.kernels.draft import ELEMENTS, INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.plan import Buffer
+from attncheck.kernels.scattered import gathered, given_out
 from attncheck.kernels.store import store
 from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem, Tensor
@@ -26,8 +27,11 @@ def draw(draft: Draft[Problem], kernel: str) -> None:
     key = _present(draft, "key", problem.key, problem.past_key, problem.present_key, problem.head_dim)
     value = _present(draft, "value", problem.value, problem.past_value, problem.present_value, problem.v_head_dim)
     operands = naive.Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
-    output = draft.tensor(problem.output, problem.heads, problem.rows, problem.v_head_dim, output=True)
+    scattered = problem.output.scattered
+    output = _output(draft)
     {"naive": naive.attend, "online": online.attend}[kernel](draft, operands, output)
+    if scattered is not None:
+        given_out(draft, output, problem.output, scattered)
     if problem.scores is not None:
         naive.give_scores(draft, operands, problem.scores)
 
@@ -62,8 +66,30 @@ def bindings(problem: Problem) -> dict[str, int]:
         "one row of scores": 4 * problem.capacity,
         "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
         "the projection's weights": element * projection.elements(problem),
+        "the pages of keys": element * _pages(problem.past_key),
         "the score output": element * query_rows * score_slots,
     }
+
+
+def _pages(past: Tensor | None) -> int:
+    """Elements of a cache in pages, 0 of any other."""
+    return 0 if past is None or past.scattered is None else math.prod(past.scattered.shape)
+
+
+def _output(draft: Draft[Problem]) -> View:
+    """Where the output goes: to the graph's own, or to rows of their own that are scattered afterwards."""
+    problem = draft.problem
+    shape = (problem.heads, problem.rows, problem.v_head_dim)
+    if problem.output.scattered is not None:
+        return draft.scratch("output rows", draft.elem, *shape)
+    return draft.tensor(problem.output, *shape, output=True)
+
+
+def _past(draft: Draft[Problem], role: str, past: Tensor, dim: int) -> View:
+    problem = draft.problem
+    if past.scattered is not None:
+        return gathered(draft, f"past {role}", past, past.scattered, problem.kv_heads, dim)
+    return draft.tensor(past, problem.kv_heads, problem.past_capacity, dim)
 
 
 def _query(draft: Draft[Problem]) -> View:
@@ -91,7 +117,7 @@ def _present(
     else:
         slots = draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
     if past is not None and any(problem.past_len):
-        rows = draft.tensor(past, problem.kv_heads, problem.past_capacity, dim)
+        rows = _past(draft, role, past, dim)
         firsts = zip(problem.past_first, problem.past_len, strict=True)
         extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
         store(draft, extents, rows, slots, draft.elem)
@@ -101,7 +127,9 @@ def _present(
     appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
     extents = draft.constant("new extents", appended)
     store(draft, extents, rows, slots, draft.elem, problem.rotary if role == "key" else None)
-    if present is not None and not own:
+    if present is not None and present.scattered is not None:
+        given_out(draft, slots, present, present.scattered, past)
+    elif present is not None and not own:
         _give_out(draft, slots, present, dim)
     return slots
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.plan import Buffer
+from attncheck.kernels.scattered import gathered
 from attncheck.problem import Columns, Problem, Projection, Tensor
 
 MAX_WIDTH = 1 << 15
@@ -13,6 +14,8 @@ MAX_WIDTH = 1 << 15
 def rows(draft: Draft[Problem], role: str, tensor: Tensor, heads: int, count: int, dim: int) -> View:
     """The rows of "query", "key" or "value": as the graph gives them, or a dispatch's result in the same dtype."""
     it = draft.problem.projection
+    if tensor.scattered is not None:
+        return gathered(draft, role, tensor, tensor.scattered, heads, dim)
     if it is None or not _columns(it, role):
         return draft.tensor(tensor, heads, count, dim)
     weights, bias = (None if one is None or one.first(role) is None else one for one in (it.weights, it.bias))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 SHADERS = (
     "append", "rotary", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
-    "score_output", "linear",
+    "score_output", "linear", "gather", "scatter",
 )  # fmt: skip
 """Every shader that a plan may name."""
 

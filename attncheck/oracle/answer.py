@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.problem import AnyProblem, Tensor, join_heads
+from attncheck.problem import AnyProblem, Tensor, joined
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -42,12 +42,14 @@ def refuse_invalid(problem: AnyProblem) -> None:
         raise NoAnswer(f"nothing is stated of this graph's outputs: {problem.invalid}")
 
 
-def laid_out(tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool) -> Answer:
-    """The Answer at a tensor of which everything is known by [batch, heads, rows, dim].
+def laid_out(
+    tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool, before: Float | None = None
+) -> Answer:
+    """The Answer at a tensor of which everything is known by [batch, heads, rows, dim], in the tensor's own shape.
 
-    It has the tensor's own shape, as `join_heads` makes it.
+    before   what the array held, for one that is changed in place: exactly that stays where no row lies, and NaN, which
+             nobody put there to be kept, is not stated
     """
-    own_values, own_compute, own_storage = (
-        join_heads(array, tensor.layout) for array in (np.where(stated, values, np.nan), compute, storage)
-    )
-    return Answer(tensor.name, own_values, join_heads(stated, tensor.layout), own_compute, own_storage)
+    there = None if before is None else np.isfinite(before)
+    own = joined(np.where(stated, values, np.nan), tensor, before)
+    return Answer(tensor.name, own, joined(stated, tensor, there), joined(compute, tensor), joined(storage, tensor))

@@ -32,7 +32,7 @@ from attncheck.oracle.norm import normalised
 from attncheck.oracle.projection import projected
 from attncheck.oracle.rotary import turn
 from attncheck.oracle.softmax import Attended, Weights, attend, weigh
-from attncheck.problem import Arrays, Problem, Tensor, role_heads
+from attncheck.problem import Arrays, Problem, Tensor
 from attncheck.tensors.dtypes import dtype, widen
 
 Float = NDArray[np.float64]
@@ -101,7 +101,7 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
     values = cached(problem, "value", inputs, carried or {}, v)
 
     operands = _operands(problem, inputs, q, keys.read, values.read)
-    answers = [_output(problem, operands), *_presents(problem, keys.held, values.held)]
+    answers = [_output(problem, operands), *_presents(problem, inputs, keys.held, values.held)]
     if problem.scores:
         answers.append(_scores(problem, operands))
     return tuple(answers)
@@ -117,10 +117,6 @@ def _check(problem: Problem) -> None:
         raise ValueError("a query row of the Problem sees slots that no buffer holds, outside [past_first, kv_len)")
     if problem.rotary and problem.rotary.positions.shape != (problem.batch, max(problem.rows, problem.new_rows)):
         raise ValueError("rotary positions of the Problem must be [batch, rows], one for each new query and key")
-
-
-def _read(problem: Problem, tensor: Tensor, inputs: Arrays, heads: int) -> Float:
-    return widen(role_heads(inputs[tensor.name], tensor, heads), problem.dtype)
 
 
 def _query_rows(problem: Problem) -> Bool:
@@ -211,17 +207,18 @@ def _coarser(problem: Problem) -> float:
     return dtype(problem.softmax).roundoff / dtype(problem.dtype).roundoff
 
 
-def _presents(problem: Problem, keys: Bounded, values: Bounded) -> Iterator[Answer]:
+def _presents(problem: Problem, inputs: Arrays, keys: Bounded, values: Bounded) -> Iterator[Answer]:
     """The present buffers; where keys and values share one array, its heads are those of the keys, then the values'."""
-    asked = [(problem.present_key, keys), (problem.present_value, values)]
+    asked = [(problem.present_key, problem.past_key, keys), (problem.present_value, problem.past_value, values)]
     if problem.merges_presents:
         both = (np.concatenate([getattr(it, array) for it in (keys, values)], axis=1) for array in _BOUNDED)
-        asked = [(problem.present_key, Bounded(*both))]
-    for tensor, rows in asked:
+        asked = [(problem.present_key, problem.past_key, Bounded(*both))]
+    for tensor, past, rows in asked:
         if tensor is not None:
+            before = None if past is None or not problem.paged else widen(inputs[past.name], problem.cache_dtype)
             found, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
             stated = np.broadcast_to(held(problem)[:, None, :, None], found.shape)
-            yield laid_out(tensor, found, compute, storage, stated)
+            yield laid_out(tensor, found, compute, storage, stated, before)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:

@@ -156,7 +156,8 @@ class Problem:
     evicts           where the buffers hold less than all slots: which
     invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
 
-    `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same.
+    `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same. Where
+    they lie in pages, what no batch entry changes is to stay as it is in `past_key`, `past_value`.
     """
 
     kind: ClassVar[str] = "attention"
@@ -253,13 +254,27 @@ class Problem:
             presents = (("present", self.present_key, both, cache),)
         output, given = ("output", self.output, (*rows, self.v_head_dim), own), ("scores", scores, (*rows, slots), own)
         found = (output, *presents, given)
-        return tuple(Role(name, tensor, shape, dtype) for name, tensor, shape, dtype in found if tensor is not None)
+        return tuple(
+            Role(name, tensor, self._in_pages(tensor, shape), dtype)
+            for name, tensor, shape, dtype in found
+            if tensor is not None
+        )
+
+    def _in_pages(self, tensor: Tensor, shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        """The shape of an output, [pages, heads, page, dim] of one that lies in pages."""
+        at = tensor.scattered
+        return shape if at is None or not at.page else (at.shape[0], shape[1], at.page, shape[3])
 
     @property
     def merges_presents(self) -> bool:
         """Whether present keys and values are one output, the heads of the keys first."""
         key, value = self.present_key, self.present_value
         return key is not None and value is not None and key.name == value.name
+
+    @property
+    def paged(self) -> bool:
+        """Whether past and present are one array of pages, which the new rows change in place."""
+        return self.past_key is not None and self.past_key.scattered is not None
 
     @property
     def group(self) -> int:

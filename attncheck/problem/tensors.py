@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -12,12 +13,28 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[np.generic]]
 """Graph input or output name -> array."""
 
-Layout = Literal["bsnh", "bnsh", "bsnph", "pbnsh"]
+Layout = Literal["bsnh", "bnsh", "bsnph", "pbnsh", "scattered"]
 """``bsnh``: [batch, rows, heads * dim] or [batch, rows, heads, dim]; ``bnsh``: [batch, heads, rows, dim]. Where roles
 share an array, p is the part that belongs to each: ``bsnph`` [batch, rows, heads, part, dim], ``pbnsh`` [2, batch,
-heads, rows, dim], keys and values; the heads of one part then count before those of the next."""
+heads, rows, dim], keys and values; the heads of one part then count before those of the next. ``scattered``: no axis of
+the array is batch or rows, and `Scattered` says where each row lies."""
 
 T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Where the rows of all batch entries lie in an array whose leading axes, taken as one, count places for them.
+
+    shape   of the array: [places, heads * dim], or in pages [pages, page, heads, dim]
+    places  int32 [batch, rows]: the place of row i of batch entry b, -1 for one that lies nowhere. Entries may share
+            places that are only read
+    page    rows of a page, 0 where there are none
+    """
+
+    shape: tuple[int, ...]
+    places: NDArray[np.int32]
+    page: int = 0
 
 
 @dataclass(frozen=True)
@@ -26,12 +43,14 @@ class Tensor:
 
     packed, first   a role that shares its array with others: how many heads the array has in all, and which is the
                     role's first; packed 0: the array is the role's own
+    scattered       where the rows lie, in the layout of that name; None in every other
     """
 
     name: str
     layout: Layout
     packed: int = 0
     first: int = 0
+    scattered: Scattered | None = None
 
 
 @dataclass(frozen=True)
@@ -71,9 +90,43 @@ def role_of(roles: Sequence[Role], name: str) -> Role:
 
 def role_heads(array: NDArray[np.generic], tensor: Tensor, heads: int) -> NDArray[np.generic]:
     """View the `heads` heads of a role in its array as [batch, heads, rows, dim], whatever the layout or packing."""
-    if not tensor.packed:
-        return split_heads(array, tensor.layout, heads)
-    return split_heads(array, tensor.layout, tensor.packed)[:, tensor.first : tensor.first + heads]
+    held = tensor.packed or heads
+    if tensor.scattered is not None:
+        whole = gathered(array, tensor.scattered, held)
+    else:
+        whole = split_heads(array, tensor.layout, held)
+    return whole[:, tensor.first : tensor.first + heads] if tensor.packed else whole
+
+
+def judged_heads(array: NDArray[np.generic], role: Role) -> NDArray[np.generic]:
+    """View an output [batch, heads, rows, dim] as its places are told; of an array of pages, [pages, heads, page, dim].
+
+    What no batch entry owns has to be looked at too: it is another's.
+    """
+    at = role.tensor.scattered
+    if at is None:
+        return split_heads(array, role.tensor.layout, role.shape[1])
+    return array.transpose(0, 2, 1, 3) if at.page else gathered(array, at, role.shape[1])
+
+
+def gathered(array: NDArray[np.generic], at: Scattered, heads: int) -> NDArray[np.generic]:
+    """The rows [batch, heads, rows, dim] of a scattered array; one that lies nowhere is NaN, or false."""
+    flat = array.reshape(-1, heads, math.prod(at.shape[1:] if not at.page else at.shape[2:]) // heads)
+    rows = flat[np.maximum(at.places, 0)]
+    rows[at.places < 0] = _NOTHING.get(array.dtype.kind, 0)
+    return rows.transpose(0, 2, 1, 3)
+
+
+_NOTHING: Mapping[str, float | int] = {"f": math.nan, "b": 0, "u": 0x7FC0}
+"""What is read where no row lies, by kind of dtype; unsigned integers are the bits of bfloat16."""
+
+
+def scattered(rows: NDArray[T], at: Scattered, onto: NDArray[T] | None = None) -> NDArray[T]:
+    """The array of `rows` [batch, heads, rows, dim]; elsewhere it holds what `onto` does, or 0. `gathered` undone."""
+    whole = np.zeros(at.shape, rows.dtype) if onto is None else onto.copy()
+    inside = at.places >= 0
+    whole.reshape(-1, rows.shape[1], rows.shape[3])[at.places[inside]] = rows.transpose(0, 2, 1, 3)[inside]
+    return whole
 
 
 def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArray[np.generic]:
@@ -88,6 +141,19 @@ def split_heads(array: NDArray[np.generic], layout: Layout, heads: int) -> NDArr
         batch, rows, width = array.shape
         array = array.reshape(batch, rows, heads, width // heads)
     return array.transpose(0, 2, 1, 3)
+
+
+def joined(rows: NDArray[T], tensor: Tensor, onto: NDArray[T] | None = None) -> NDArray[T]:
+    """All heads [batch, heads, rows, dim] as the array of an output; `onto` holds what scattered rows leave alone."""
+    if tensor.scattered is not None:
+        return scattered(rows, tensor.scattered, onto)
+    return join_heads(rows, tensor.layout)
+
+
+def output_shape(role: Role) -> tuple[int, ...]:
+    """The shape of the array of an output."""
+    at = role.tensor.scattered
+    return joined_shape(role.shape, role.tensor.layout) if at is None else at.shape
 
 
 def join_heads(array: NDArray[T], layout: Layout) -> NDArray[T]:

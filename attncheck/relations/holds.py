@@ -20,7 +20,7 @@ from attncheck.compare import judge
 from attncheck.compare.difference import Difference
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
-from attncheck.problem import AnyProblem, Arrays, role_of, split_heads
+from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.relations.relation import Relation, Roles
 from attncheck.tensors.dtypes import dtype, widen
 
@@ -77,7 +77,7 @@ def _roles(side: Side, of: Of) -> Roles:
     for answer in side.answers:
         role = role_of(side.problem.outputs, answer.output)
         if role.name != "scores":
-            found[role.name] = split_heads(of(side, answer), role.tensor.layout, role.shape[1])
+            found[role.name] = judged_heads(of(side, answer), role)
     return found
 
 

@@ -93,7 +93,10 @@ WORDS = {
 def place(where: Place, role: str) -> str:
     """Coordinates of an element: ``output[batch 0, head 1, query 3, dim 12]``."""
     row, dim = WORDS.get(role, ("slot", "dim"))
-    return f"{role}[batch {where.batch}, head {where.head}, {row} {where.row}, {dim} {where.dim}]"
+    first = "batch"
+    if where.paged:
+        first, row = "page", "row"
+    return f"{role}[{first} {where.batch}, head {where.head}, {row} {where.row}, {dim} {where.dim}]"
 
 
 def worst(difference: Difference) -> tuple[str, str]:

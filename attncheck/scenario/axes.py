@@ -59,7 +59,7 @@ KEY_MASKS = ("BxT", "BxSxT")
 
 DENSE: tuple[Op, ...] = ("gqa", "mha", "decoder-mha", "ms-attention", "attention")
 """The operators that attend to all keys but those that masks, windows and causality hide."""
-ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse")
+ATTENTIONS: tuple[Op, ...] = (*DENSE, "sparse", "paged")
 """The operators that attend."""
 ROTARIES: tuple[Op, ...] = ("rotary", "ms-rotary")
 """The operators that turn rows by their positions, and nothing else."""
@@ -102,12 +102,16 @@ AXES: dict[str, Axis] = {
             "`com.microsoft.MultiHeadAttention` with the KV heads repeated, "
             "`com.microsoft.DecoderMaskedMultiHeadAttention` (`decoder-mha`) and `com.microsoft.Attention` likewise, "
             "which projects its input by itself (`ms-attention`), `ai.onnx.Attention`, "
-            "`com.microsoft.SparseAttention`, or "
-            "RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`)",
+            "`com.microsoft.SparseAttention`, `com.microsoft.PagedAttention`, "
+            "RotaryEmbedding alone, of ai.onnx (`rotary`) or com.microsoft (`ms-rotary`), or LinearAttention likewise "
+            "(`linear`, `ms-linear`)",
             default="gqa",
         ),
         Axis(
-            "dtype", Choice(get_args(DType)), "element type of every floating-point input and output", default="float32"
+            "dtype",
+            Choice(get_args(DType)),
+            "element type of every floating-point input and output; paged has no float32, and is float16 when left out",
+            default="float32",
         ),
         Axis(
             "batch",
@@ -119,7 +123,8 @@ AXES: dict[str, Axis] = {
         Axis(
             "q_len",
             PerBatch(0),
-            "new tokens of each batch entry: rows of query, key and value. 0: an idle entry, with `query_seqlens`",
+            "new tokens of each batch entry: rows of query, key and value. 0: an idle entry, with `query_seqlens` "
+            "or on paged",
             "tokens",
             default=1,
         ),
@@ -136,7 +141,8 @@ AXES: dict[str, Axis] = {
             Integer(1, word="exact"),
             "length of the KV buffers, at least kv_len; `exact`: no longer than needed. On mha, decoder-mha and "
             "ms-attention past and present are one buffer, of which past_sequence_length is past. On attention K and V "
-            "are a cache that the caller keeps, and nonpad_kv_seqlen says the lengths",
+            "are a cache that the caller keeps, and nonpad_kv_seqlen says the lengths. On paged the pages that a "
+            "sequence may have hold so many",
             "tokens",
             default="exact",
             ops=ATTENTIONS,
@@ -181,7 +187,7 @@ AXES: dict[str, Axis] = {
             Positive("none"),
             "score becomes softcap · tanh(score / softcap), before the softmax",
             default="none",
-            ops=("gqa", "attention"),
+            ops=("gqa", "attention", "paged"),
         ),
         Axis(
             "softmax_precision",
@@ -196,7 +202,7 @@ AXES: dict[str, Axis] = {
             "keys a query sees up to its own, that included",
             "tokens",
             default="none",
-            ops=("gqa", "attention"),
+            ops=("gqa", "attention", "paged"),
         ),
         Axis(
             "window_right",
@@ -211,7 +217,7 @@ AXES: dict[str, Axis] = {
             Boolean(),
             "a query sees no later key; on decoder-mha there is none",
             default=True,
-            ops=("gqa", "mha", "ms-attention", "attention"),
+            ops=("gqa", "mha", "ms-attention", "attention", "paged"),
         ),
         Axis(
             "bias",
@@ -249,7 +255,7 @@ AXES: dict[str, Axis] = {
             Boolean(),
             "a score for each head that joins the softmax and has no value",
             default=False,
-            ops=("gqa",),
+            ops=("gqa", "paged"),
         ),
         Axis("smooth", Boolean(), "smooth softmax: as a sink of 0 for every head", default=False, ops=("gqa",)),
         Axis(
@@ -266,7 +272,7 @@ AXES: dict[str, Axis] = {
             "whether the graph asks for the present buffers; ms-attention has them only beside a past, "
             "decoder-mha not in cross attention",
             default="asked",
-            ops=DENSE,
+            ops=(*DENSE, "paged"),
         ),
         Axis(
             "past",
@@ -280,10 +286,11 @@ AXES: dict[str, Axis] = {
         Axis(
             "packed",
             Choice(get_args(Packed)),
-            "what shares one tensor: `qkv`, query, key and value, head after head on gqa, sparse and decoder-mha, "
-            "[batch, rows, heads, 3, dim] on mha; `kv`, key and value of mha, [batch, rows, heads, 2, dim]",
+            "what shares one tensor: `qkv`, query, key and value, head after head on gqa, sparse, paged and "
+            "decoder-mha, [batch, rows, heads, 3, dim] on mha; `kv`, key and value of mha, [batch, rows, heads, 2, "
+            "dim]",
             default="none",
-            ops=("gqa", "mha", "decoder-mha", "sparse"),
+            ops=("gqa", "mha", "decoder-mha", "sparse", "paged"),
         ),
         Axis(
             "qkv_bias",
@@ -311,9 +318,9 @@ AXES: dict[str, Axis] = {
             "qk_norm",
             Choice(("none", *get_args(QkNorm))),
             "RMS normalisation of each head of queries and new keys before rotary: `plain` with the operator's "
-            "epsilon, `epsilon` with one of the graph's own, `epsilons` with one for each of the two beside it",
+            "epsilon, `epsilon` with one of the graph's own, `epsilons` with one for each of the two beside it (gqa)",
             default="none",
-            ops=("gqa",),
+            ops=("gqa", "paged"),
         ),
         Axis(
             "window_cache",
@@ -355,6 +362,14 @@ AXES: dict[str, Axis] = {
             ops=("sparse",),
         ),
         Axis(
+            "page",
+            Integer(1, 65_536),
+            "tokens of a page of the cache (its block_size); which pages a sequence has follows no order",
+            "tokens",
+            default=16,
+            ops=("paged",),
+        ),
+        Axis(
             "layout",
             Choice(get_args(Layout)),
             "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim], on "
@@ -376,7 +391,7 @@ AXES: dict[str, Axis] = {
             "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1; on rotary and ms-rotary `half` "
             "when left out",
             default="none",
-            ops=("gqa", "sparse", *ROTARIES),
+            ops=("gqa", "sparse", "paged", *ROTARIES),
         ),
         Axis(
             "rotary_dim",

@@ -19,6 +19,7 @@ _BEHIND: dict[str, tuple[str, ...]] = {
     "past_len": ("steps",),
     "kv_heads": ("heads",),
     "rotary": ("op",),
+    "dtype": ("op",),
     "rotary_dim": ("head_dim",),
     "v_head_dim": ("head_dim",),
     "input_dim": ("heads", "head_dim"),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Op = Literal[
-    "gqa", "mha", "decoder-mha", "ms-attention", "attention", "sparse", "rotary", "ms-rotary", "linear", "ms-linear",
+    "gqa", "mha", "decoder-mha", "ms-attention", "attention", "sparse", "paged", "rotary", "ms-rotary", "linear",
+    "ms-linear",
 ]  # fmt: skip
 DType = Literal["float32", "float16", "bfloat16"]
 Precision = Literal["float32", "float16", "bfloat16", "double"]
@@ -102,6 +103,7 @@ class Scenario:
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
     kv_cache          integers that past and present hold; None: the dtype. kv_scales: what has a scale of its own
     sparse_block      tokens of a block of the block masks; sparse_layouts: how many of these heads take in turn
+    page              tokens of a page of the cache, where there are pages
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
@@ -154,6 +156,7 @@ class Scenario:
     layout: Layout = "bsnh"
     sparse_block: int = 16
     sparse_layouts: int = 1
+    page: int = 16
     softmax_precision: Precision | None = None
     dims: Dims = "static"
     opset: int = 0

@@ -20,6 +20,7 @@ TEXTS = {
     "linear": "ai.onnx LinearAttention",
     "ms-linear": "com.microsoft LinearAttention",
     "sparse": "SparseAttention",
+    "paged": "PagedAttention",
 }
 """The name of each operator in messages."""
 
@@ -71,7 +72,7 @@ def _causality(case: Complete) -> Iterator[Impossible]:
 
 def _ragged(case: Complete) -> Iterator[Impossible]:
     op = _operator(case)
-    if not case.lists_fit or op in (*ROTARIES, *LINEARS, "decoder-mha"):
+    if not case.lists_fit or op in (*ROTARIES, *LINEARS, "decoder-mha", "paged"):
         return
     queries = case.values["q_len"]
     told = op == "gqa" and case.values["query_seqlens"] is True
@@ -163,15 +164,18 @@ def _sparse(case: Complete) -> Iterator[Impossible]:
 
 
 def _idle(case: Complete) -> Iterator[Impossible]:
-    """Entries without a new token: only query_seqlens can say it, of an entry that has a past, beside another."""
+    """Entries without a new token, beside another: query_seqlens can say it of one that has a past, and paged."""
     if not case.lists_fit or 0 not in case.lengths("q_len"):
         return
-    if case.values["query_seqlens"] is not True:
-        message = "a q_len of 0 can be said with `query_seqlens` only"
-        yield Impossible(Mistake.RAGGED, ("q_len",), message, "use `op: gqa` with `query_seqlens: true`, or 1 or more")
+    if case.values["query_seqlens"] is not True and _operator(case) != "paged":
+        message = "a q_len of 0 can be said with `query_seqlens` only, or on paged"
+        hint = "use `op: gqa` with `query_seqlens: true`, `op: paged`, or 1 or more"
+        yield Impossible(Mistake.RAGGED, ("q_len",), message, hint)
     elif case.largest("q_len") == 0:
         message = "no entry has a new token"
         yield Impossible(Mistake.RAGGED, ("q_len",), message, "give one of them a q_len of 1 or more")
+    elif _operator(case) == "paged":
+        return
     elif 0 in map(sum, zip(case.lengths("q_len"), case.lengths("past_len"), strict=True)):
         message = "an entry with a q_len of 0 and no past has no key at all, which the operator forbids"
         yield Impossible(Mistake.RAGGED, ("q_len", "past_len"), message, "give it a past_len of 1 or more")
@@ -424,7 +428,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
     (("kv_cache", "kv_scales", "window_cache", "capacity", "head_dim", *_SIZES), _quantised),
     (("op", "sparse_block", "sparse_layouts", "heads"), _sparse),
-    (("query_seqlens", *_SIZES), _idle),
+    (("op", "query_seqlens", *_SIZES), _idle),
     (("window_cache", "window", "capacity", "scores", "past"), _window_cache),
     (("query_seqlens", "window_cache", "causal", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),

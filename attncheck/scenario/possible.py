@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 
-from attncheck.scenario import operators, recurring, session_rules, turning
+from attncheck.scenario import operators, paging, recurring, session_rules, turning
 from attncheck.scenario.axes import ROTARIES
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
@@ -133,6 +133,7 @@ _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("capacity", "window_cache", *_SIZES), _capacity),
     *turning.RULES,
     *recurring.RULES,
+    *paging.RULES,
     *operators.RULES,
 )
 _MEMORY_NEEDS = (

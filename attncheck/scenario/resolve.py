@@ -43,6 +43,8 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
     values["batch"] = batch
     if values["op"] in ROTARIES and "rotary" not in assigned:
         values["rotary"] = "half"
+    if values["op"] == "paged" and "dtype" not in assigned:
+        values["dtype"] = "float16"
     values.setdefault("kv_heads", values["heads"])
     values.setdefault("rotary_dim", values["head_dim"])
     values.setdefault("v_head_dim", values["head_dim"])
@@ -108,6 +110,7 @@ def scenario(
         kv_scales=values["kv_scales"],
         sparse_block=values["sparse_block"],
         sparse_layouts=values["sparse_layouts"],
+        page=values["page"],
         softmax_precision=None if values["softmax_precision"] == "default" else values["softmax_precision"],
         dims=values["dims"],
         layout=values["layout"],

@@ -1,8 +1,8 @@
 """What joins q, k and their scores: bias, holes, sink, gains, positions, states, weights. By coordinates alone.
 
 The recipe is that of `coordinates`, with the tensor names "bias", "holes", "sink", "positions", "state", "decay",
-"beta", those of the gains, and of the projection "wq", "wk", "wv", "bq", "bk", "bv". A bias and a hole stand at
-(b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
+"beta", "pages", "key_cache", those of the gains, and of the projection "wq", "wk", "wv", "bq", "bk", "bv". A bias and a
+hole stand at (b, h, s of the query, s of the key): cutting the past keeps what the nearest keys had.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ def rows(seed: int, tensor: str, batch: int, heads: int, count: int, dim: int) -
     """Nearly normal on [-3, 3), float64 [batch, heads, count, dim]: a state, or what its gates are made of."""
     places = np.broadcast_to(np.arange(count), (batch, count))
     return normal(element_bits(rows_bits(seed, tensor, batch, heads, places), dim))
+
+
+def order(seed: int, tensor: str, count: int) -> NDArray[np.int64]:
+    """The numbers below `count` in no order, int64 [count]."""
+    bits = rows_bits(seed, tensor, 1, 1, np.arange(count)[None])[0, 0]
+    return np.argsort(bits, kind="stable")
 
 
 def weights(seed: int, role: str, width: int, heads: int, dim: int) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ class Runtime:
             return _arrays(self.function(prepared["model"], views))
         problem = prepared["problem"]
         given = self.function(_plain(problem), roles.tensors(problem, views))
-        return roles.graph_outputs(problem, _arrays(given), prepared["outputs"])
+        return roles.graph_outputs(problem, _arrays(given), prepared["outputs"], views)
 
 
 def start(options: Dict[str, Any]) -> Runtime:

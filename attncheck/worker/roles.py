@@ -3,7 +3,9 @@
 A Problem, as the plain dict that crosses, names for each role ("query", "output", ...) a graph input or output and its
 layout: "bnsh" is [batch, heads, rows, dim], "bsnh" [batch, rows, heads, dim] or, in three axes, [batch, rows,
 heads * dim]. Roles may share an array: then `packed` tells how many heads that has, and `first` where the role's begin;
-"bsnph" is [batch, rows, heads, part, dim] and "pbnsh" [part, batch, heads, rows, dim], a part for each role. Queries,
+"bsnph" is [batch, rows, heads, part, dim] and "pbnsh" [part, batch, heads, rows, dim], a part for each role. In the
+layout "scattered" `scattered` tells where each row lies: its inputs are copies, its outputs go back to where it says,
+and the past keeps what no row of the present is put upon. Queries,
 new keys and new values are given as the problem's `projection`, where it has one, makes them of the graph's inputs.
 """
 
@@ -85,7 +87,10 @@ def _columns(columns: Any, role: str) -> Any:
 
 
 def graph_outputs(
-    problem: Dict[str, Any], given: Dict[str, np.ndarray], outputs: List[Dict[str, Any]]
+    problem: Dict[str, Any],
+    given: Dict[str, np.ndarray],
+    outputs: List[Dict[str, Any]],
+    inputs: Dict[str, np.ndarray],
 ) -> Dict[str, np.ndarray]:
     """Outputs by role, [batch, heads, rows, dim], under the graph's names, in its layouts. Raises Failure."""
     shapes = {output["name"]: tuple(output["shape"]) for output in outputs}
@@ -96,19 +101,55 @@ def graph_outputs(
     found: Dict[str, np.ndarray] = {}
     for role, array in given.items():
         name, layout = wanted[role]["name"], wanted[role].get("layout", "bnsh")
-        expected = _split_shape(shapes[name], layout, _heads(problem, role))
-        if layout == "pbnsh":
-            expected = shapes[name][1:]
+        expected = _expected(problem, role, shapes[name])
         if array.shape != expected:
             raise Failure(
                 "malformed", "output %s has shape %s, expected %s" % (role, list(array.shape), list(expected))
             )
-        if layout == "pbnsh":
+        if layout == "scattered":
+            found[name] = _scattered(array, wanted[role]["scattered"], _before(problem, role, inputs))
+        elif layout == "pbnsh":
             whole = found.setdefault(name, np.zeros(shapes[name], array.dtype))
             whole[wanted[role]["first"] // _heads(problem, role)] = array
         else:
             found[name] = (array.transpose(0, 2, 1, 3) if layout == "bsnh" else array).reshape(shapes[name])
     return found
+
+
+def _expected(problem: Dict[str, Any], role: str, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """What a role must be, [batch, heads, rows, dim], where its output has this shape."""
+    layout, heads = problem[role].get("layout", "bnsh"), _heads(problem, role)
+    if layout == "scattered":
+        at = problem[role]["scattered"]
+        dim = shape[-1] if at["page"] else shape[-1] // heads
+        return (at["places"].shape[0], heads, at["places"].shape[1], dim)
+    return shape[1:] if layout == "pbnsh" else _split_shape(shape, layout, heads)
+
+
+def _before(problem: Dict[str, Any], role: str, inputs: Dict[str, np.ndarray]) -> Any:
+    """The array that an output changes in place, or None."""
+    past = problem.get(role.replace("present", "past")) if role.startswith("present") else None
+    return inputs[past["name"]] if past else None
+
+
+def _gathered(array: np.ndarray, at: Dict[str, Any], heads: int) -> np.ndarray:
+    """Rows [batch, heads, rows, dim] of a scattered array; 0 for one that lies nowhere."""
+    places = at["places"]
+    rows = array.reshape((-1, heads, array.shape[-1] if at["page"] else array.shape[-1] // heads))[
+        np.maximum(places, 0)
+    ]
+    rows[places < 0] = 0
+    turned: np.ndarray = rows.transpose(0, 2, 1, 3)
+    return turned
+
+
+def _scattered(rows: np.ndarray, at: Dict[str, Any], before: Any) -> np.ndarray:
+    """The array of an output whose rows lie scattered."""
+    places = at["places"]
+    whole = np.zeros(at["shape"], rows.dtype) if before is None else np.array(before)
+    flat = whole.reshape((-1, rows.shape[1], rows.shape[3]))
+    flat[places[places >= 0]] = rows.transpose(0, 2, 1, 3)[places >= 0]
+    return whole
 
 
 def _heads(problem: Dict[str, Any], role: str) -> int:
@@ -118,7 +159,10 @@ def _heads(problem: Dict[str, Any], role: str) -> int:
 
 def _split(array: np.ndarray, tensor: Dict[str, Any], heads: int) -> np.ndarray:
     packed, first = tensor.get("packed", 0), tensor.get("first", 0)
-    whole = _unpacked(array, tensor["layout"], packed or heads)
+    if tensor["layout"] == "scattered":
+        whole = _gathered(array, tensor["scattered"], packed or heads)
+    else:
+        whole = _unpacked(array, tensor["layout"], packed or heads)
     return whole[:, first : first + heads] if packed else whole
 
 

@@ -61,7 +61,7 @@ class Runtime:
         found = {"output": output, "present_key": key, "present_value": value}
         asked = {role: _array(tensor) for role, tensor in found.items() if problem[role] is not None}
         evidence = {"provider": self.provider, "kernels": ["%s(%s)" % (CALL, how)]}
-        return roles.graph_outputs(problem, asked, prepared["outputs"]), evidence
+        return roles.graph_outputs(problem, asked, prepared["outputs"], inputs), evidence
 
     def release(self, prepared: Dict[str, Any]) -> None:
         """Nothing is kept."""

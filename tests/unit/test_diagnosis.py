@@ -17,7 +17,8 @@ from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.blocks import HYPOTHESES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
-from attncheck.oracle.wrong.recipe import Recipe, compute
+from attncheck.oracle.wrong.kernel import compute
+from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Arrays, Problem, role_of
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.tensors.dtypes import narrow

@@ -23,8 +23,9 @@ from tests.drawing import featured_scenarios
 LIMIT = 2**31
 
 
-UNREAD: frozenset[str] = frozenset({"sparse", "linear", "ms-linear"})
-"""Axes and operators that are not read off a node, which then becomes a model: a sparse node has blocks of its own."""
+UNREAD: frozenset[str] = frozenset({"sparse", "paged", "linear", "ms-linear"})
+"""Axes and operators that are not read off a node, which then becomes a model: a sparse node has blocks of its own, and
+a paged one pages."""
 
 
 def said(drawn: Scenario) -> tuple[onnx.ModelProto, onnx.ModelProto | None]:

@@ -19,8 +19,9 @@ from attncheck.graph import read, write
 from attncheck.oracle import attention
 from attncheck.oracle.projection import projected
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
+from attncheck.oracle.wrong.kernel import compute
 from attncheck.oracle.wrong.projections import PROJECTIONS
-from attncheck.oracle.wrong.recipe import Recipe, compute
+from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Arrays, Columns, Problem, Projection, Tensor
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Verdict

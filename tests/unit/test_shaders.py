@@ -48,9 +48,10 @@ def specialisations() -> frozenset[tuple[str, str]]:
         for stage in STAGES
     ]
     linear = [work(scenario(op="linear", dtype=dtype, past_state="given")) for dtype in ("float32", "float16")]
+    paged = [work(scenario(op="paged", dtype="float16", past_len=(3,)))]
     return frozenset(
         (dispatch.shader, dispatch.prelude)
-        for given in (*plain, *cached, *merged, *linear, *featured)
+        for given in (*plain, *cached, *merged, *linear, *paged, *featured)
         for kernel in KERNELS
         for dispatch in plan(given, kernel).dispatches
     )

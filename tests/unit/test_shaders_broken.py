@@ -19,6 +19,7 @@ from attncheck.scenario import load
 from tests.device import Work, compute, failing, hello, work, worker_module
 from tests.drawing import scenario
 
+IN_ORDER = "let place = min(places[batch * params.rows + row], 0) + i32(batch * params.rows + row);"
 BROKEN = [
     ("online", "running_max[tile_row] = new_max;", "", "the running maximum is not kept"),
     ("online", "var new_max = old_max;", "var new_max = HIDDEN;", "the running maximum forgets earlier keys"),
@@ -58,6 +59,12 @@ BROKEN = [
     ("linear", "asker * params.heads / params.out_heads", "min(asker, params.heads - 1u)", "another query"),
     ("linear", "params.fresh != 0u && row == params.first_row", "row == params.first_row", "no past state"),
     ("linear", "return params.scale * sum;", "return sum;", "no scale"),
+    ("gather", "let place = places[batch * params.rows + row];", IN_ORDER, "places are not looked up"),
+    ("gather", "places[batch * params.rows + row]", "places[row]", "batch entry 0's places for all"),
+    ("gather", "params.place_first + head", "head", "the first of packed roles for all"),
+    ("gather", "u32(place) * params.place", "u32(place) * params.heads * params.dim", "packed rows are narrower"),
+    ("scatter", "let place = places[batch * params.rows + row];", IN_ORDER, "places are not looked up"),
+    ("scatter", "if (place < 0) {", "if (place < 0 || row == 0u) {", "the first row of each entry is not written"),
     ("append", "(extent.first + row)", "row", "new rows overwrite the past"),
     ("append", "extents[batch]", "extents[0]", "lengths of the first batch member"),
 ]

@@ -19,7 +19,8 @@ from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.extras import EXTRAS as _EXTRAS
-from attncheck.oracle.wrong.recipe import Recipe, compute
+from attncheck.oracle.wrong.kernel import compute
+from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Arrays, Mask, Problem, Scores, ScoreStage
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
@@ -52,6 +53,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "decoder": {"op": "decoder-mha", "q_len": (1,), "past_len": (4,), "capacity": 6, "qkv_bias": True},
     "packed": {"op": "mha", "q_len": (3,), "packed": "qkv"},
     "merged": {"op": "ms-attention", "q_len": (5,), "past_len": (4,), "qkv_bias": True},
+    "paged": {"op": "paged", "dtype": "float16", "page": 4, "q_len": (5, 1, 3), "past_len": (0, 13, 6)},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
     "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "keys": (9,)},

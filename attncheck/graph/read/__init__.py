@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import onnx
 
-from attncheck.graph.read import attention, decoder_mha, gqa, linear, mha, ms_attention, rotary, sparse
+from attncheck.graph.read import attention, decoder_mha, gqa, linear, mha, ms_attention, paged, rotary, sparse
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import AnyProblem, Arrays, Problem
 
@@ -19,6 +19,7 @@ _READERS: dict[tuple[str, str], Callable[[Node], AnyProblem]] = {
     ("com.microsoft", "GroupQueryAttention"): gqa.read,
     ("com.microsoft", "MultiHeadAttention"): mha.read,
     ("com.microsoft", "SparseAttention"): sparse.read,
+    ("com.microsoft", "PagedAttention"): paged.read,
     ("com.microsoft", "Attention"): ms_attention.read,
     ("com.microsoft", "DecoderMaskedMultiHeadAttention"): decoder_mha.read,
     ("", "Attention"): attention.read,

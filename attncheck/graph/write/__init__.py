@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attncheck.graph.case import Case, digest
 from attncheck.graph.model import symbolic
-from attncheck.graph.write import attention, decoder_mha, gqa, linear, mha, ms_attention, rotary, sparse
+from attncheck.graph.write import attention, decoder_mha, gqa, linear, mha, ms_attention, paged, rotary, sparse
 from attncheck.graph.write.parts import Parts
 from attncheck.scenario.model import Scenario
 
@@ -14,6 +14,7 @@ _WRITERS = {
     "decoder-mha": decoder_mha.write,
     "attention": attention.write,
     "sparse": sparse.write,
+    "paged": paged.write,
     "rotary": rotary.write,
     "ms-rotary": rotary.write_microsoft,
     "ms-attention": ms_attention.write,

@@ -42,7 +42,7 @@ def write(scenario: Scenario) -> Parts:
         ("attention_bias", over_scores.bias(scenario, _total(scenario))),
         ("head_sink", over_scores.sink(scenario)),
         *quantised.scales(scenario),
-        *_gains(scenario),
+        *gains(scenario),
         ("query_seqlens", np.array(scenario.q_len, np.int32) if scenario.query_seqlens else None),
     ]
     outputs = _outputs(scenario)
@@ -101,7 +101,7 @@ def _past_capacity(scenario: Scenario) -> int:
     return scenario.window if scenario.window_cache and scenario.window else max(scenario.past_len)
 
 
-def _gains(scenario: Scenario) -> Inputs:
+def gains(scenario: Scenario) -> Inputs:
     """The gains of the normalisation of queries and keys, [head_dim]."""
     names = ("q_norm_weight", "k_norm_weight")
     if scenario.qk_norm is None:

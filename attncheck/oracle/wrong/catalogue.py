@@ -14,6 +14,7 @@ from attncheck.oracle.wrong.heads import HEADS
 from attncheck.oracle.wrong.lengths import LENGTHS
 from attncheck.oracle.wrong.masks import MASKS
 from attncheck.oracle.wrong.norms import NORMS
+from attncheck.oracle.wrong.pages import PAGES
 from attncheck.oracle.wrong.positions import POSITIONS
 from attncheck.oracle.wrong.presents import PRESENTS
 from attncheck.oracle.wrong.projections import PROJECTIONS
@@ -30,7 +31,7 @@ OFTEN_TWO = {
 
 _GROUPS = (
     tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
-    PROJECTIONS, CACHES,
+    PROJECTIONS, CACHES, PAGES,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

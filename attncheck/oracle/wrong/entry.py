@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from attncheck.oracle.wrong.recipe import Float, Recipe, compute
+from attncheck.oracle.wrong.kernel import compute
+from attncheck.oracle.wrong.recipe import Float, Recipe
 from attncheck.problem import Arrays, LinearProblem, Problem, RotaryProblem
 
 

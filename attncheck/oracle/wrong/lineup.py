@@ -13,7 +13,8 @@ from itertools import combinations
 
 from attncheck.oracle.wrong import blocks, catalogue, scores
 from attncheck.oracle.wrong.entry import Other, Wrong, WrongOf
-from attncheck.oracle.wrong.recipe import Float, Recipe, Workshop
+from attncheck.oracle.wrong.kernel import Workshop
+from attncheck.oracle.wrong.recipe import Float, Recipe
 from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.problem import AnyProblem, Arrays, LinearProblem, Problem, RotaryProblem
