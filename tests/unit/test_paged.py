@@ -1,4 +1,4 @@
-"""PagedAttention: its layouts by hand, the oracle by a plain loop and beside GroupQueryAttention, and what stays alone."""
+"""PagedAttention: its layouts by hand, the oracle by a plain loop and by GroupQueryAttention, and what stays alone."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def test_the_oracle_is_attention_over_what_the_block_table_deals_out(features: s
 
 
 @pytest.mark.parametrize(
-    "features", ["rotary=half", "rotary=interleaved rotary_dim=8", "softcap=2", "sink=true", "qk_norm=epsilon", "scale=0.7"]
+    "features",
+    ["rotary=half", "rotary=interleaved rotary_dim=8", "softcap=2", "sink=true", "qk_norm=epsilon", "scale=0.7"],
 )
 @pytest.mark.parametrize("packed", ["none", "qkv"])
 def test_every_feature_is_that_of_group_query_attention(features: str, packed: str) -> None:
@@ -115,7 +116,7 @@ def test_a_page_of_another_sequence_that_is_touched_is_a_mismatch_and_told_as_a_
     answers = answer(problem, inputs)
     outputs = {each.output: narrow(each.values, "float16") for each in answers}
     assert all(it.passed for it in judge.differences(problem, answers, outputs, "f32", "it"))
-    foreign = sorted(set(range(len(inputs["key_cache"]))) - set(inputs["block_table"].ravel().tolist()))[0]
+    foreign = min(set(range(len(inputs["key_cache"]))) - set(inputs["block_table"].ravel().tolist()))
     outputs["key_cache_out"][foreign, 3, 1, 5] += 1.0
     (found,) = [it for it in judge.differences(problem, answers, outputs, "f32", "it") if not it.passed]
     assert found.failing == 1
