@@ -165,7 +165,7 @@ def shows(wrong: Wrong, scenario: Scenario) -> bool:
 _LEAST = {"batch": 1, "heads": 1, "kv_heads": 1, "q_len": 1, "past_len": 0, "head_dim": 1}
 
 
-def simpler_shapes(found: Candidate, begin: Candidate, reach: int = 2) -> Iterator[Candidate]:
+def simpler_shapes(found: Candidate, begin: Candidate, reach: int = 1) -> Iterator[Candidate]:
     """Cases that the order puts before `found`, by features and sizes: every one up to `reach` beyond its sizes.
 
     Features are those of `begin`, as many as `found` has at the most, and set as `found` or `begin` sets them; the
