@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 
 from attncheck.scenario.axes import SHIFT
 from attncheck.scenario.model import Scenario, Source
+from attncheck.scenario.steps import after
 
 KINDS = ("normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties")
 
 
 def scenario(**axes: Any) -> Scenario:
-    """A small GQA prefill, with `axes` in place of its own; q_len and past_len as tuples, batch from their length."""
+    """A small GQA prefill, with `axes` in place of its own; q_len and past_len as tuples, batch from their length.
+
+    With a kv_len it is cross attention; v_head_dim None is head_dim.
+    """
     given: dict[str, Any] = {
         "id": "drawn",
         "source": Source("drawn", 1),
@@ -28,10 +32,13 @@ def scenario(**axes: Any) -> Scenario:
     if given["op"] == "ms-attention":
         given.setdefault("input_dim", given["heads"] * given["head_dim"])
     given.setdefault("past_len", (0,) * given["batch"])
+    given["cross"] = "kv_len" in given
+    given.setdefault("kv_len", after(given["past_len"], given["q_len"]))
+    if given.get("v_head_dim") is None:
+        given["v_head_dim"] = given["head_dim"]
     if given.get("rotary"):
-        kv_len = max(q + past for q, past in zip(given["q_len"], given["past_len"], strict=True))
         given.setdefault("rotary_dim", given["head_dim"])
-        given.setdefault("rotary_cache", kv_len)
+        given.setdefault("rotary_cache", max(given["kv_len"]))
     return Scenario(**given)
 
 
@@ -116,13 +123,13 @@ def attention_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",))
         case "past":
             axes["past_len"] = (draw(size),) * batch
         case "cross":
-            axes["keys"] = (draw(size) + 1,) * batch
+            axes["kv_len"] = (draw(size) + 1,) * batch
         case "cache":
             axes["past_len"] = tuple(draw(size) for _ in range(batch))
             axes["capacity"] = q_len + max(axes["past_len"]) + draw(st.integers(0, 5))
         case "own cache":
-            axes["keys"] = tuple(draw(size) for _ in range(batch))
-            axes["capacity"] = max(axes["keys"]) + draw(st.integers(1, 5))
+            axes["kv_len"] = tuple(draw(size) for _ in range(batch))
+            axes["capacity"] = max(axes["kv_len"]) + draw(st.integers(1, 5))
     chosen = draw(features((*BIASES, "NxSxT", "1x1xT", "SxT", "1xT", "Sx1", "Bx1x1xT")))
     boolean: bool = draw(st.booleans())
     if "T" in chosen.get("bias", ""):

@@ -41,7 +41,7 @@ class Kind:
 
 def stage(case: Scenario) -> str:
     """Where in a session a call of this case would stand."""
-    if max(case.past_len) == 0 and case.keys is None:
+    if max(case.past_len) == 0 and not case.cross:
         return "prefill"
     return "decode" if max(case.q_len) == 1 else "chunk"
 

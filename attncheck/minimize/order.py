@@ -164,9 +164,9 @@ def extent(case: Candidate, tensor: str) -> tuple[int, int, int, int]:
     """What a tensor's numbers stand for: tokens (past included), batch entries, heads, dims."""
     it = case.scenario
     heads = it.heads if tensor == "q" else it.kv_heads
-    dim = it.value_dim if tensor == "v" else it.head_dim
+    dim = it.v_head_dim if tensor == "v" else it.head_dim
     past = 0 if tensor == "q" else max(it.past_len)
-    new = max(it.q_len) if tensor == "q" or it.keys is None else max(it.keys)
+    new = max(it.kv_len) if it.cross and tensor != "q" else max(it.q_len)
     return past + new, it.batch, heads, dim
 
 

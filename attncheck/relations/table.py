@@ -66,7 +66,7 @@ def _constant(own: Roles, _: Sequence[Roles]) -> Roles:
 def _in_steps(it: Scenario, first: int) -> Scenario | None:
     """`first` tokens, then the rest by as many."""
     new = it.q_len[0]
-    plain = it.bias is None and it.mask is None and it.keys is None and not it.window_cache
+    plain = it.bias is None and it.mask is None and not it.cross and not it.window_cache
     if not (twins.one_length(it) and plain and it.causal and it.positions in ("implicit", "explicit") and new > 1):
         return None
     whole, rest = divmod(new, first)
@@ -92,7 +92,7 @@ def _other_order(it: Scenario) -> Scenario | None:
 
 def _other_buffer(it: Scenario) -> Scenario | None:
     """Longer, where it is exact; exact, where it is longer."""
-    if it.window_cache or it.keys is not None or it.op == "mha" or not _any_opset(it):
+    if it.window_cache or it.cross or it.op == "mha" or not _any_opset(it):
         return None
     if it.capacity is not None:
         return with_axes(it, capacity="exact") if it.capacity > max(it.kv_len) else None
@@ -102,7 +102,7 @@ def _other_buffer(it: Scenario) -> Scenario | None:
 
 def _all_in_window(it: Scenario) -> Scenario | None:
     """No window, or the shortest in which every key is."""
-    if it.keys is not None or it.window_cache or not it.causal or not _any_opset(it):
+    if it.cross or it.window_cache or not it.causal or not _any_opset(it):
         return None
     if it.window is not None:
         return with_axes(it, window="none") if it.window >= max(it.kv_len) else None
@@ -131,7 +131,7 @@ def _any_opset(it: Scenario) -> bool:
 
 def _plain_values(it: Scenario) -> Scenario | None:
     """Wherever every row sees a key, and V is a tensor of its own to which nothing is added."""
-    hides = it.holes not in ("none", "keys") or it.keys is not None or it.window_right is not None or it.mask_len
+    hides = it.holes not in ("none", "keys") or it.cross or it.window_right is not None or it.mask_len
     other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias or it.kv_cache is not None
     return None if other or hides or min(it.q_len) == 0 else it
 

@@ -106,6 +106,11 @@ class Complete:
         return self.values["kv_len"] != "auto"
 
     @property
+    def kv_len(self) -> tuple[int, ...]:
+        """Keys of each batch entry. Only sound after the batch rule."""
+        return self.lengths("kv_len") if self.cross else steps.after(self.lengths("past_len"), self.lengths("q_len"))
+
+    @property
     def positions(self) -> int:
         """How many rotary positions there are. Only sound after the batch rule."""
         return self.longest + (SHIFT if self.values["positions"] == "shifted" else 0)

@@ -89,8 +89,8 @@ class Scenario:
     window            keys a query sees up to its own, that included; None: all
     rotary_dim        leading dims of each head that turn
     rotary_cache      rows of the cos/sin caches; 0 with a rotary: neither cache is given
-    v_head_dim        None: head_dim
-    keys              keys of each batch member in place of past_len + q_len; None: that sum
+    kv_len            keys a batch member holds after this call
+    cross             whether kv_len is said, in place of past_len + q_len
     window_right      keys behind its own that a query sees; None: all
     bias, mask        shape over the scores, as "1xNxSxT"; None: not given
     mask_len          keys that bias or mask speaks for; None: all
@@ -122,9 +122,11 @@ class Scenario:
     batch: int
     q_len: tuple[int, ...]
     past_len: tuple[int, ...]
+    kv_len: tuple[int, ...]
     heads: int
     kv_heads: int
     head_dim: int
+    v_head_dim: int
     capacity: int | None = None
     scale: float | None = None
     softcap: float = 0.0
@@ -133,8 +135,7 @@ class Scenario:
     rotary: RotaryStyle | None = None
     rotary_dim: int = 0
     rotary_cache: int = 0
-    v_head_dim: int | None = None
-    keys: tuple[int, ...] | None = None
+    cross: bool = False
     window_right: int | None = None
     bias: str | None = None
     mask: str | None = None
@@ -179,13 +180,6 @@ class Scenario:
     about: str = ""
     written: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def kv_len(self) -> tuple[int, ...]:
-        """Keys a batch member holds after this call."""
-        if self.keys is not None:
-            return self.keys
-        return tuple(past + new for past, new in zip(self.past_len, self.q_len, strict=True))
-
     def given(self, tensor: str) -> tuple[float, ...] | None:
         """The numbers of "q", "k" or "v" in the place of generated ones, None where they are generated."""
         return {"q": self.q_values, "k": self.k_values, "v": self.v_values}[tensor]
@@ -194,8 +188,3 @@ class Scenario:
     def first(self) -> tuple[int, ...]:
         """Position of each entry's first new token, for the data: 0 but in later steps of a session."""
         return (0,) * self.batch if self.within is None else self.within.first
-
-    @property
-    def value_dim(self) -> int:
-        """Width of a head of values."""
-        return self.head_dim if self.v_head_dim is None else self.v_head_dim

@@ -97,7 +97,12 @@ def pasts(steps: Iterable[Step], past_len: tuple[int, ...]) -> Iterator[tuple[in
     """past_len of each step, the first having the one that is given."""
     for step in steps:
         yield past_len
-        past_len = tuple(past + kept for past, kept in zip(past_len, step.accept, strict=True))
+        past_len = after(past_len, step.accept)
+
+
+def after(past_len: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    """How many tokens there are of each batch entry, new ones included."""
+    return tuple(past + kept for past, kept in zip(past_len, new, strict=True))
 
 
 def calls(scenario: Scenario) -> tuple[Scenario, ...]:
@@ -117,6 +122,7 @@ def calls(scenario: Scenario) -> tuple[Scenario, ...]:
                 id=f"{scenario.id}#{number}",
                 q_len=step.q_len,
                 past_len=past,
+                kv_len=after(past, step.q_len),
                 past=scenario.past if number == 1 else "auto",
                 steps=(),
                 within=Within(number, first, step.accept),

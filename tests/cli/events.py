@@ -68,9 +68,11 @@ def scenario(case: str, **changes: object) -> Scenario:
         batch=2,
         q_len=(1, 4),
         past_len=(20, 20),
+        kv_len=(21, 24),
         heads=4,
         kv_heads=2,
         head_dim=16,
+        v_head_dim=16,
         window=3,
     )
     return replace(made, **changes)  # type: ignore[arg-type]

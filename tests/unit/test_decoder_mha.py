@@ -43,7 +43,7 @@ def test_it_is_the_softmax_over_the_past_and_the_new_key_with_the_bias_of_the_pr
 
 
 def test_cross_attention_has_all_its_keys_in_four_axes_and_adds_no_bias_to_them() -> None:
-    drawn = decoder(past_len=(0, 0), keys=(3, 9), qkv_bias=True, kv_heads=4)
+    drawn = decoder(past_len=(0, 0), kv_len=(3, 9), qkv_bias=True, kv_heads=4)
     problem, inputs = built(drawn)
     given = wide(inputs)
     assert given["key"].shape == (2, 4, 9, 16)
@@ -64,7 +64,7 @@ def test_a_packed_query_holds_all_heads_of_queries_then_of_keys_then_of_values()
 def test_a_ragged_past_is_padded_on_the_left_and_cross_keys_on_the_right() -> None:
     left, _ = built(decoder(past_len=(2, 5), capacity=8))
     assert left.visible[:, 0].tolist() == [[3, 6], [0, 6]]
-    right, _ = built(decoder(past_len=(0, 0), keys=(2, 5)))
+    right, _ = built(decoder(past_len=(0, 0), kv_len=(2, 5)))
     assert right.visible[:, 0].tolist() == [[0, 2], [0, 5]]
 
 

@@ -299,7 +299,7 @@ def test_a_sink_and_smooth_softmax_and_score_outputs_are_read() -> None:
 def test_cutting_the_past_keeps_bias_and_holes_of_the_nearest_keys() -> None:
     drawn = scenario(q_len=(2,), past_len=(9,), bias="1xNxSxT", holes="keys")
     long = write.build(drawn).inputs["attention_bias"]
-    short = write.build(replace(drawn, past_len=(4,))).inputs["attention_bias"]
+    short = write.build(replace(drawn, past_len=(4,), kv_len=(6,))).inputs["attention_bias"]
     np.testing.assert_array_equal(long[..., 5:], short)
     assert 0.1 < (long == -np.inf).mean() < 0.6
 

@@ -66,8 +66,8 @@ def attends(**axes: object) -> Scenario:
 
 
 def test_causality_without_a_past_is_aligned_to_the_first_key_however_many_there_are() -> None:
-    assert rows(attends(q_len=(3,), keys=(5,))) == [(0, 1), (0, 2), (0, 3)]
-    assert rows(attends(q_len=(1,), keys=(5,))) == [(0, 1)]
+    assert rows(attends(q_len=(3,), kv_len=(5,))) == [(0, 1), (0, 2), (0, 3)]
+    assert rows(attends(q_len=(1,), kv_len=(5,))) == [(0, 1)]
 
 
 def test_causality_after_a_past_is_shifted_by_it() -> None:
@@ -76,25 +76,25 @@ def test_causality_after_a_past_is_shifted_by_it() -> None:
 
 def test_a_cache_of_the_caller_aligns_each_entry_to_its_own_last_key() -> None:
     """The two figures of the operator's text, S_q = 4 and S_k = 8, as two batch entries."""
-    ragged = attends(q_len=(4, 4), keys=(4, 8), capacity=8)
+    ragged = attends(q_len=(4, 4), kv_len=(4, 8), capacity=8)
     assert rows(ragged, 0) == [(0, 1), (0, 2), (0, 3), (0, 4)]
     assert rows(ragged, 1) == [(0, 5), (0, 6), (0, 7), (0, 8)]
 
 
 def test_fewer_keys_than_queries_leave_the_first_rows_without_any() -> None:
-    assert rows(attends(q_len=(3,), keys=(1,), capacity=4)) == [(0, 0), (0, 0), (0, 1)]
-    assert rows(attends(q_len=(2,), keys=(0,), capacity=4)) == [(0, 0), (0, 0)]
-    assert problem_of(attends(q_len=(2,), keys=(0,), capacity=4)).empty_row == "zero"
+    assert rows(attends(q_len=(3,), kv_len=(1,), capacity=4)) == [(0, 0), (0, 0), (0, 1)]
+    assert rows(attends(q_len=(2,), kv_len=(0,), capacity=4)) == [(0, 0), (0, 0)]
+    assert problem_of(attends(q_len=(2,), kv_len=(0,), capacity=4)).empty_row == "zero"
 
 
 def test_windows_reach_to_both_sides_of_a_query_as_in_the_figure_of_the_text() -> None:
     """S_q = 4, S_k = 6, left_window_size = 2, right_window_size = 1, offset 0."""
-    figure = attends(q_len=(4,), keys=(6,), causal=False, window=3, window_right=1)
+    figure = attends(q_len=(4,), kv_len=(6,), causal=False, window=3, window_right=1)
     assert rows(figure) == [(0, 2), (0, 3), (0, 4), (1, 5)]
 
 
 def test_causality_wins_over_a_right_window() -> None:
-    assert rows(attends(q_len=(2,), keys=(4,), window_right=2)) == [(0, 1), (0, 2)]
+    assert rows(attends(q_len=(2,), kv_len=(4,), window_right=2)) == [(0, 1), (0, 2)]
 
 
 @pytest.mark.parametrize("shape", ["BxNxSxT", "1xNx1xT", "NxSxT", "SxT", "1xT", "Sx1"])
@@ -121,7 +121,7 @@ def test_every_drawn_attention_is_valid_onnx_and_reads_back(drawn: Scenario) -> 
     problem = read.problem(case.model, case.inputs)
     assert problem.invalid == ""
     assert (problem.heads, problem.kv_heads) == (drawn.heads, drawn.kv_heads)
-    assert (problem.head_dim, problem.v_head_dim) == (drawn.head_dim, drawn.value_dim)
+    assert (problem.head_dim, problem.v_head_dim) == (drawn.head_dim, drawn.v_head_dim)
     assert problem.kv_len == drawn.kv_len
     asked = [output.name for output in case.outputs]
     assert [answer.output for answer in attention.answer(problem, case.inputs)] == asked

@@ -67,7 +67,7 @@ def posed(drawn: Scenario) -> tuple[LinearProblem, Arrays]:
 def by_hand(drawn: Scenario, inputs: Arrays) -> tuple[Float, Float]:
     """The text's sentences, one number after the other: output [batch, rows, heads * dim], and the last state."""
     batch, rows, heads, kv_heads = drawn.batch, max(drawn.q_len), drawn.heads, drawn.kv_heads
-    dim, v_dim, most = drawn.head_dim, drawn.value_dim, max(drawn.heads, drawn.kv_heads)
+    dim, v_dim, most = drawn.head_dim, drawn.v_head_dim, max(drawn.heads, drawn.kv_heads)
     held = {name: array.astype(float) for name, array in inputs.items()}
     state = held.get("past_state", np.zeros((batch, kv_heads, dim, v_dim))).copy()
     output = np.zeros((batch, rows, most * v_dim))

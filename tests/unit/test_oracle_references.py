@@ -112,13 +112,16 @@ def for_the_cpu(drawn: Scenario) -> Scenario:
     if drawn.op != "gqa":
         return drawn
     step = 16 if drawn.rotary else 8
+    dim = -(-drawn.head_dim // step) * step
     drawn = replace(
         drawn,
-        head_dim=-(-drawn.head_dim // step) * step,
+        head_dim=dim,
+        v_head_dim=dim,
         rotary_dim=-(-drawn.rotary_dim // 16) * 16,
     )
     if drawn.batch > 1 and max(drawn.q_len) > 1 and max(drawn.past_len) > 0:
-        drawn = replace(drawn, batch=1, q_len=drawn.q_len[:1], past_len=drawn.past_len[:1])
+        one = {axis: getattr(drawn, axis)[:1] for axis in ("q_len", "past_len", "kv_len")}
+        drawn = replace(drawn, batch=1, **one)
     return drawn
 
 

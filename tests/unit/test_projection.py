@@ -141,7 +141,7 @@ def test_a_packed_tensor_holds_the_three_roles_of_each_head() -> None:
 
 @pytest.mark.parametrize("qkv_bias", [False, True])
 def test_kept_keys_in_four_axes_take_no_bias(qkv_bias: bool) -> None:
-    drawn = scenario(op="mha", q_len=(3,), keys=(7,), causal=False, qkv_bias=qkv_bias)
+    drawn = scenario(op="mha", q_len=(3,), kv_len=(7,), causal=False, qkv_bias=qkv_bias)
     flat, kept = built(drawn), built(replace(drawn, layout="bnsh"))
     assert kept[1]["key"].shape == (1, 4, 7, 16)
     if qkv_bias:

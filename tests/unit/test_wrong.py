@@ -56,8 +56,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "paged": {"op": "paged", "dtype": "float16", "page": 4, "q_len": (5, 1, 3), "past_len": (0, 13, 6)},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
-    "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "keys": (9,)},
-    "fewer-keys": {"op": "attention", "opset": 24, "q_len": (5,), "keys": (3,), "capacity": 8},
+    "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "kv_len": (9,)},
+    "fewer-keys": {"op": "attention", "opset": 24, "q_len": (5,), "kv_len": (3,), "capacity": 8},
 }
 """Cases that between them make every wrong kernel relevant."""
 

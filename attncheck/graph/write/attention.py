@@ -97,7 +97,7 @@ def _past(scenario: Scenario) -> Inputs:
 
 
 def _outputs(scenario: Scenario, slots: int) -> tuple[Output | None, ...]:
-    batch, heads, rows, dim = scenario.batch, scenario.heads, max(scenario.q_len), scenario.value_dim
+    batch, heads, rows, dim = scenario.batch, scenario.heads, max(scenario.q_len), scenario.v_head_dim
     whole = (batch, heads, rows, dim) if scenario.layout == "bnsh" else (batch, rows, heads * dim)
     present = (batch, scenario.kv_heads, slots)
     asked = scenario.present and scenario.capacity is None

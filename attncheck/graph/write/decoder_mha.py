@@ -21,7 +21,7 @@ from attncheck.tensors import poison
 
 def write(scenario: Scenario) -> Parts:
     """One DecoderMaskedMultiHeadAttention node."""
-    past = None if _crosses(scenario) else padded.past(scenario)
+    past = None if scenario.cross else padded.past(scenario)
     past_key, past_value = (None, None) if past is None else (parts.buffer(rows, scenario.dtype) for rows in past)
     inputs: Inputs = [
         *_new_rows(scenario),
@@ -39,10 +39,6 @@ def write(scenario: Scenario) -> Parts:
     return Parts(model, parts.given(inputs), parts.asked(outputs))
 
 
-def _crosses(scenario: Scenario) -> bool:
-    return scenario.keys is not None
-
-
 def _kept(scenario: Scenario) -> int:
     return max(scenario.past_len) + parts.new_count(scenario)
 
@@ -55,7 +51,7 @@ def _new_rows(scenario: Scenario) -> Inputs:
         together = parts.packed(np.concatenate([query, key, value], axis=1), scenario.dtype)
         return [("query", together), ("key", None), ("value", None)]
     first = ("query", parts.packed(query, scenario.dtype))
-    if not _crosses(scenario):
+    if not scenario.cross:
         return [first, ("key", parts.packed(key, scenario.dtype)), ("value", parts.packed(value, scenario.dtype))]
     value = poison.overwrite_hidden(value, _lengths(scenario))
     return [first, ("key", parts.buffer(key, scenario.dtype)), ("value", parts.buffer(value, scenario.dtype))]
@@ -71,7 +67,7 @@ def _mask_index(scenario: Scenario) -> Array | None:
         return padded.mask(scenario)
     if len(set(scenario.kv_len)) == 1:
         return None
-    if _crosses(scenario):
+    if scenario.cross:
         return np.asarray(_lengths(scenario), np.int32)
     new = np.ones((scenario.batch, 1), bool)
     return np.concatenate([~padded.left_padding(scenario), new], axis=1).astype(np.int32)
@@ -80,7 +76,7 @@ def _mask_index(scenario: Scenario) -> Array | None:
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     batch, heads = scenario.batch, scenario.heads
     present = (batch, heads, padded.present_slots(scenario), scenario.head_dim)
-    asked = scenario.present and not _crosses(scenario)
+    asked = scenario.present and not scenario.cross
     return (
         Output("output", scenario.dtype, (batch, 1, heads * scenario.head_dim)),
         Output("present_key", scenario.dtype, present) if asked else None,

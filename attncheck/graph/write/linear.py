@@ -34,7 +34,7 @@ def write(scenario: Scenario) -> Parts:
     ]
     rows, most = max(scenario.q_len), max(scenario.heads, scenario.kv_heads)
     outputs = (
-        Output("output", scenario.dtype, (scenario.batch, rows, most * scenario.value_dim)),
+        Output("output", scenario.dtype, (scenario.batch, rows, most * scenario.v_head_dim)),
         Output("present_state", scenario.dtype, _state_shape(scenario)),
     )
     opset = 0 if scenario.op == "ms-linear" else OPSET
@@ -43,7 +43,7 @@ def write(scenario: Scenario) -> Parts:
 
 
 def _state_shape(scenario: Scenario) -> tuple[int, int, int, int]:
-    return scenario.batch, scenario.kv_heads, scenario.head_dim, scenario.value_dim
+    return scenario.batch, scenario.kv_heads, scenario.head_dim, scenario.v_head_dim
 
 
 def _of_length_1(rows: NDArray[np.float64]) -> NDArray[np.float64]:

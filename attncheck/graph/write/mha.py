@@ -35,7 +35,7 @@ def write(scenario: Scenario) -> Parts:
 
 def _new_rows(scenario: Scenario) -> Inputs:
     group = scenario.heads // scenario.kv_heads
-    new_len = scenario.q_len if scenario.keys is None else scenario.keys
+    new_len = scenario.kv_len if scenario.cross else scenario.q_len
     seen = np.arange(max(new_len)) < np.array(new_len)[:, None]
     query = parts.new_rows(scenario, "q", scenario.heads)
     key = parts.new_rows(scenario, "k", scenario.kv_heads, group)
@@ -76,9 +76,9 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     present = (batch, heads, padded.present_slots(scenario))
     scores = (batch, heads, rows, max(scenario.past_len) + parts.new_count(scenario))
     return (
-        Output("output", scenario.dtype, (batch, rows, heads * scenario.value_dim)),
+        Output("output", scenario.dtype, (batch, rows, heads * scenario.v_head_dim)),
         Output("present_key", scenario.dtype, (*present, scenario.head_dim)) if scenario.present else None,
-        Output("present_value", scenario.dtype, (*present, scenario.value_dim)) if scenario.present else None,
+        Output("present_value", scenario.dtype, (*present, scenario.v_head_dim)) if scenario.present else None,
         Output("qk", scenario.dtype, scores) if scenario.scores else None,
     )
 

@@ -61,7 +61,7 @@ def _mask_index(scenario: Scenario) -> Array | None:
 
 def _outputs(scenario: Scenario, *, with_present: bool) -> tuple[Output | None, ...]:
     present = (2, scenario.batch, scenario.heads, padded.present_slots(scenario), scenario.head_dim)
-    merged = (scenario.batch, max(scenario.q_len), scenario.heads * scenario.value_dim)
+    merged = (scenario.batch, max(scenario.q_len), scenario.heads * scenario.v_head_dim)
     return (
         Output("output", scenario.dtype, merged),
         Output("present", scenario.dtype, present) if with_present and scenario.present else None,
@@ -74,9 +74,9 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
         attributes["unidirectional"] = 1
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
-    if scenario.v_head_dim is not None:
+    if scenario.v_head_dim != scenario.head_dim:
         width = scenario.heads * scenario.head_dim
-        attributes["qkv_hidden_sizes"] = [width, width, scenario.heads * scenario.value_dim]
+        attributes["qkv_hidden_sizes"] = [width, width, scenario.heads * scenario.v_head_dim]
     if padded.shares_buffer(scenario):
         attributes["past_present_share_buffer"] = 1
     return attributes

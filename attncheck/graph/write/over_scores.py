@@ -51,7 +51,7 @@ def _shape(shape: str, sizes: tuple[int, int, int, int]) -> tuple[int, ...]:
 
 def _keys(scenario: Scenario, slots: int) -> NDArray[np.int64]:
     """The position of the key at each slot, by the longest past: the nearest keys keep their bias."""
-    cache = scenario.keys is not None and scenario.capacity is not None
+    cache = scenario.cross and scenario.capacity is not None
     past = max(scenario.kv_len) - max(scenario.q_len) if cache else max(scenario.past_len)
     return np.arange(slots, dtype=np.int64) - past
 

@@ -50,7 +50,7 @@ def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> ND
 
 def new_count(scenario: Scenario) -> int:
     """Rows of the new keys and values: as many as queries, but in cross attention."""
-    return max(scenario.q_len) if scenario.keys is None else max(scenario.keys)
+    return max(scenario.kv_len) if scenario.cross else max(scenario.q_len)
 
 
 def positions(scenario: Scenario) -> NDArray[np.int64]:
@@ -74,7 +74,7 @@ def past_rows(
 def _heads(
     scenario: Scenario, tensor: str, heads: int, repeat: int, positions: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    dim = scenario.value_dim if tensor == "v" else scenario.head_dim
+    dim = scenario.v_head_dim if tensor == "v" else scenario.head_dim
     places = positions.astype(np.int64)
     numbers = scenario.given(tensor)
     if numbers is None:

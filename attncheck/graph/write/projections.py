@@ -38,7 +38,7 @@ def _roles(scenario: Scenario) -> tuple[tuple[str, int, int, int], ...]:
     return (
         ("q", scenario.heads, 1, scenario.head_dim),
         ("k", scenario.kv_heads, group, scenario.head_dim),
-        ("v", scenario.kv_heads, group, scenario.value_dim),
+        ("v", scenario.kv_heads, group, scenario.v_head_dim),
     )
 
 
