@@ -5,6 +5,7 @@
 """
 
 from attncheck.problem.attention import (
+    Blocks,
     Columns,
     EmptyRow,
     Eviction,
@@ -39,6 +40,7 @@ AnyProblem = Problem | RotaryProblem | LinearProblem
 __all__ = [
     "AnyProblem",
     "Arrays",
+    "Blocks",
     "Columns",
     "EmptyRow",
     "Eviction",

@@ -56,6 +56,26 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Block masks that heads take in turn, of which the content of a mask is made.
+
+    size     tokens of a block
+    layouts  bool [layouts, blocks, blocks]: which blocks of keys a block of queries sees
+    """
+
+    size: int
+    layouts: NDArray[np.bool_]
+
+    def over(self, heads: int, positions: NDArray[np.int64], slots: int) -> NDArray[np.bool_]:
+        """Which of `slots` keys the queries at `positions` [batch, rows] see: bool [batch, heads or 1, rows, slots]."""
+        last = self.layouts.shape[1] - 1
+        keys = np.minimum(np.arange(slots) // self.size, last)
+        own = np.minimum(positions // self.size, last)
+        shown = self.layouts[:, own[:, :, None], keys[None, None, :]].transpose(1, 0, 2, 3)
+        return shown if len(self.layouts) == 1 else shown[:, np.arange(heads) % len(self.layouts)]
+
+
+@dataclass(frozen=True)
 class Mask:
     """An array over the scores [batch, heads, rows, slots], of rank 1 to 4, broadcast from the right.
 
@@ -64,6 +84,7 @@ class Mask:
     shape   how the array is to be looked at; the graph input has as many elements, in this order
     slots   slots [0, slots) are spoken for; keys behind them are hidden. The last axis is `slots` long, or 1 for all
     content the array itself where no input holds it: what the graph says in another form
+    blocks  what the content was made of, where blocks of keys are hidden
     """
 
     name: str
@@ -71,6 +92,7 @@ class Mask:
     shape: tuple[int, ...]
     slots: int
     content: NDArray[np.bool_] | None = None
+    blocks: Blocks | None = None
 
     def array(self, inputs: Arrays) -> NDArray[np.generic]:
         """The mask's array, in its shape."""

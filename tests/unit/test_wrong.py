@@ -53,6 +53,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "decoder": {"op": "decoder-mha", "q_len": (1,), "past_len": (4,), "capacity": 6, "qkv_bias": True},
     "packed": {"op": "mha", "q_len": (3,), "packed": "qkv"},
     "merged": {"op": "ms-attention", "q_len": (5,), "past_len": (4,), "qkv_bias": True},
+    "sparse": {"op": "sparse", "q_len": (30,), "past_len": (39,), "sparse_layouts": 2},
     "paged": {"op": "paged", "dtype": "float16", "page": 4, "q_len": (5, 1, 3), "past_len": (0, 13, 6)},
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.read import intervals
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Mask, Problem, Rotary, Tensor
+from attncheck.problem import Blocks, Mask, Problem, Rotary, Tensor
 
 _ATTRIBUTES = ("num_heads", "kv_num_heads", "scale", "sparse_block_size", "do_rotary", "rotary_interleaved")
 Int = NDArray[np.int64]
@@ -80,17 +80,13 @@ def _new(node: Node, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]
 
 def _blocks(node: Node, heads: int, before: Int, rows: int, slots: int) -> tuple[Mask, ...]:
     """The block mask, spread over rows and slots: bool [batch or 1, heads or 1, rows, slots]; none that hides none."""
-    size = node.attribute("sparse_block_size", 0)
-    layouts = layout(node.required(5)[1], node.required(6)[1])
+    blocks = Blocks(node.attribute("sparse_block_size", 0), layout(node.required(5)[1], node.required(6)[1]))
     one = len(np.unique(before)) == 1
-    last = layouts.shape[1] - 1
     own = (before[:1] if one else before)[:, None] + np.arange(rows)
-    keys = np.minimum(np.arange(slots) // size, last)
-    shown = layouts[:, np.minimum(own // size, last)[:, :, None], keys[None, None, :]].transpose(1, 0, 2, 3)
-    if (shown | (np.arange(slots) > own[:, None, :, None])).all():
+    whole = blocks.over(heads, own, slots)
+    if (whole | (np.arange(slots) > own[:, None, :, None])).all():
         return ()
-    whole = shown if len(layouts) == 1 else shown[:, np.arange(heads) % len(layouts)]
-    return (Mask("block mask", "boolean", whole.shape, slots, np.ascontiguousarray(whole)),)
+    return (Mask("block mask", "boolean", whole.shape, slots, np.ascontiguousarray(whole), blocks),)
 
 
 def layout(row_indices: NDArray[np.generic], col_indices: NDArray[np.generic]) -> NDArray[np.bool_]:

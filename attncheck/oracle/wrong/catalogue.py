@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attncheck.oracle.wrong.biases import BIASES
+from attncheck.oracle.wrong.block_masks import BLOCK_MASKS
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.caches import CACHES
 from attncheck.oracle.wrong.entry import Wrong
@@ -31,7 +32,7 @@ OFTEN_TWO = {
 
 _GROUPS = (
     tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
-    PROJECTIONS, CACHES, PAGES,
+    PROJECTIONS, CACHES, PAGES, BLOCK_MASKS,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

@@ -57,7 +57,12 @@ def _spans(mask: Mask, axis: int) -> bool:
 
 
 def _some_mask_spans(axis: int) -> Callable[[Problem], bool]:
-    return lambda problem: any(_spans(mask, axis) for mask in problem.masks)
+    return lambda problem: any(_spans(mask, axis) and _varies(mask, axis) for mask in problem.masks)
+
+
+def _varies(mask: Mask, axis: int) -> bool:
+    """Whether a mask that the problem itself holds says something else along `axis`; of others nobody knows."""
+    return mask.content is None or bool((mask.content != np.take(mask.content, [0], axis=axis)).any())
 
 
 EXTRAS = (
