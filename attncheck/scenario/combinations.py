@@ -30,7 +30,7 @@ def pairs(settings: Settings, patterns: Sequence[Node], memory_limit: int) -> Pa
     Combinations hold a node for each axis, in the order of `settings`. Every node must hold a usable value.
     """
     swept = [axis for axis, nodes in settings.items() if len(nodes) > 1]
-    ruled = [_ruled(rule, needs, settings) for needs, rule in rules(memory_limit)]
+    ruled = [_ruled(group, axes, settings) for axes, group in _by_axes(swept, memory_limit).items()]
     excluded = [_excluded(pattern, settings) for pattern in patterns]
     found = covering([len(settings[axis]) for axis in swept], [*ruled, *excluded])
     combinations = []
@@ -60,16 +60,25 @@ def can_match(pattern: Node, settings: Settings) -> bool:
     )
 
 
-def _ruled(rule: Rule, needs: frozenset[str], settings: Settings) -> Constraint:
-    """That a rule is not broken. It looks at `needs` alone, so that the other axes may have any value of theirs."""
+def _by_axes(swept: Sequence[str], memory_limit: int) -> Mapping[frozenset[str], Sequence[Rule]]:
+    """The rules by those of the swept axes that they look at: one question for all that hang on the same values."""
+    groups: dict[frozenset[str], list[Rule]] = {}
+    for needs, rule in rules(memory_limit):
+        groups.setdefault(needs.intersection(swept), []).append(rule)
+    return groups
+
+
+def _ruled(group: Sequence[Rule], axes: frozenset[str], settings: Settings) -> Constraint:
+    """That no rule of a group is broken. Of those swept they look at `axes` alone: others may have any value."""
     values = {axis: [value_of(node) for node in nodes] for axis, nodes in settings.items()}
     anywhere = {axis: choice[0] for axis, choice in values.items()}
 
     def allows(assigned: Mapping[str, int]) -> bool:
         chosen: Mapping[str, Value] = {axis: values[axis][value] for axis, value in assigned.items()}
-        return not any(rule(complete({**anywhere, **chosen})))
+        case = complete({**anywhere, **chosen})
+        return not any(any(rule(case)) for rule in group)
 
-    return _constraint(needs, settings, allows)
+    return _constraint(axes, settings, allows)
 
 
 def _excluded(pattern: Node, settings: Settings) -> Constraint:

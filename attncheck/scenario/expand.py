@@ -20,6 +20,8 @@ CASE_LIMIT = 10_000
 PAIRWISE_LIMIT = 1_000
 """Of cases that a pairwise matrix must have at least: finding few for many values takes long."""
 PAIRWISE = "pairwise"
+DEFAULT = "default"
+"""Ends the id of a pairwise case in which every axis that is swept has its default."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,11 @@ class Expansion:
         if self._are_too_many(entry, [len(settings[axis].nodes) for axis in swept], pairwise=pairwise):
             return
         patterns = [*self._patterns(defaults), *self._patterns(entry)]
+        ending = _telling if pairwise else _listed
         for nodes in (self._pairs if pairwise else self._product)(entry, settings, patterns):
-            yield from self._case(defaults, entry, dict(zip(settings, nodes, strict=True)), swept)
+            assigned = dict(zip(settings, nodes, strict=True))
+            spelt = {axis: spell(assigned[axis].plain()) for axis in swept}
+            yield from self._case(defaults, entry, assigned, _listed(spelt), ending(spelt))
 
     def _are_too_many(self, entry: Node, sizes: list[int], *, pairwise: bool) -> bool:
         """Whether the matrix makes more cases than there may be; pairwise, every two values of two axes must meet."""
@@ -193,23 +198,25 @@ class Expansion:
             self.excluded[pattern] += 1
         return bool(matching)
 
-    def _case(self, defaults: Node, entry: Node, assigned: Mapping[str, Node], swept: list[str]) -> Iterator[Scenario]:
+    def _case(
+        self, defaults: Node, entry: Node, assigned: Mapping[str, Node], combination: str, ending: str
+    ) -> Iterator[Scenario]:
+        """The case that has the values `assigned`, unless it cannot be; `ending` is what its id has of them."""
         broken = frozenset(axis for axis, node in assigned.items() if self._broken(node))
         values = {axis: value_of(node) for axis, node in assigned.items() if axis not in broken}
-        suffix = ",".join(f"{axis}={spell(assigned[axis].plain())}" for axis in swept)
         case = complete(values)
         possible = not broken
         for impossible in impossibilities(case, broken, self.memory_limit):
             possible = False
             place = next((assigned[axis] for axis in impossible.axes if axis in assigned), entry.get("name") or entry)
-            message = f"{impossible.message} (in the case {suffix})" if suffix else impossible.message
+            message = f"{impossible.message} (in the case {combination})" if combination else impossible.message
             self.mistakes.add(impossible.kind, place, message, impossible.hint)
         name = entry.get("name")
         if not possible or name is None:
             return
         yield scenario(
             case,
-            address=f"{self.address}::{name.text}" + (f":{suffix}" if suffix else ""),
+            address=f"{self.address}::{name.text}" + (f":{ending}" if ending else ""),
             source=Source(self.document.file, entry.line),
             written=values,
             tolerance=_tolerance(entry.get("tolerance") or defaults.get("tolerance")),
@@ -219,6 +226,16 @@ class Expansion:
 
     def _broken(self, node: Node) -> bool:
         return not self.unusable.isdisjoint(node.within())
+
+
+def _listed(spelt: Mapping[str, str]) -> str:
+    """The values that a case has of the axes swept, for its id."""
+    return ",".join(f"{axis}={value}" for axis, value in spelt.items())
+
+
+def _telling(spelt: Mapping[str, str]) -> str:
+    """As `_listed`, for one of many axes: those that have their default are left out."""
+    return _listed({axis: value for axis, value in spelt.items() if value != spell(AXES[axis].default)}) or DEFAULT
 
 
 def _sweeps_any(matrix: Node) -> bool:

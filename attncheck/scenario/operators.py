@@ -45,6 +45,11 @@ def _foreign(axis: Axis, case: Complete) -> Iterator[Impossible]:
     yield Impossible(Mistake.FOREIGN, (axis.name, "op"), f"`{axis.name}` does not exist on {op} ({TEXTS[op]})", hint)
 
 
+def _beside(axis: Axis) -> tuple[str, ...]:
+    """What it takes to know the value of an axis: each step of a session has lengths of its own."""
+    return ("batch", *LENGTHS) if axis.name in LENGTHS else ()
+
+
 _SAME = {"v_head_dim": "head_dim", "kv_heads": "heads"}
 """Axes that change nothing where they are as others are."""
 
@@ -423,7 +428,7 @@ def _stages(case: Complete) -> Iterator[Impossible]:
 
 _SIZES = ("batch", *LENGTHS)
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    *((("op", axis.name), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
+    *((("op", axis.name, *_beside(axis)), partial(_foreign, axis)) for axis in AXES.values() if axis.ops),
     (("op", "causal", "window", "kv_len"), _causality),
     (("op", "capacity", "query_seqlens", *_SIZES), _ragged),
     (("kv_cache", "kv_scales", "window_cache", "capacity", "head_dim", *_SIZES), _quantised),

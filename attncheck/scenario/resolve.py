@@ -11,6 +11,8 @@ from attncheck.scenario.complete import LENGTHS, Complete, Value, session_of
 from attncheck.scenario.model import Scenario, Source, Tolerance
 from attncheck.scenario.nodes import Node
 
+_DEFAULTS: Mapping[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
+
 
 def value_of(node: Node) -> Value:
     """A usable axis value."""
@@ -31,8 +33,7 @@ def _width(values: Mapping[str, Value]) -> int:
 
 def complete(assigned: Mapping[str, Value]) -> Complete:
     """Fill in every default. Lists whose length is not the batch's are left for `possible` to complain about."""
-    values: dict[str, Value] = {name: axis.default for name, axis in AXES.items() if axis.default is not None}
-    values |= assigned
+    values: dict[str, Value] = {**_DEFAULTS, **assigned}
     session = session_of(values)
     if session:
         values["q_len"] = session[0].q_len

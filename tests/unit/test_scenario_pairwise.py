@@ -17,6 +17,7 @@ from attncheck.scenario.load import parse
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.possible import impossibilities, rules
 from attncheck.scenario.resolve import complete
+from attncheck.scenario.select import select
 from attncheck.scenario.steps import Written
 from attncheck.scenario.values import (
     Boolean,
@@ -149,19 +150,31 @@ def test_a_rule_looks_at_no_axis_but_those_that_it_names(written: dict[str, Any]
         assert values.read <= looks_at
 
 
-def test_ids_and_order_are_those_of_a_matrix() -> None:
+def test_order_is_that_of_a_matrix_and_ids_name_what_is_not_default() -> None:
     text = """
         scenarios:
           - name: a
             heads: 8
-            matrix: {mode: pairwise, window: [none, 3], q_len: [1, 5], head_dim: [8, 16]}
+            matrix: {mode: pairwise, window: [none, 3], q_len: [1, 5], head_dim: [64, 16], kv_heads: [8, 2]}
     """
     scenarios, mistakes = parse("file.yaml", textwrap.dedent(text), "file.yaml")
-    ids = [one.id for one in scenarios]
     every, _ = parse("file.yaml", textwrap.dedent(text).replace("mode: pairwise, ", ""), "file.yaml")
+    written = [one.written for one in scenarios]
     assert mistakes == []
-    assert ids == [one.id for one in every if one.id in ids]
-    assert len(ids) < len(every)
+    assert written == [one.written for one in every if one.written in written]
+    assert len(written) < len(every)
+    assert len({one.id for one in scenarios}) == len(scenarios)
+    for one in scenarios:
+        default = {"window": "none", "q_len": "1", "head_dim": "16", "heads": "8"}
+        told = [f"{axis}={value}" for axis, value in one.written if default.get(axis) != value]
+        assert one.id == f"file.yaml::a:{','.join(told)}"
+
+
+def test_the_id_of_a_case_of_defaults_alone_is_not_that_of_its_scenario() -> None:
+    text = "scenarios: [{name: a, matrix: {mode: pairwise, window: [none, 3], softcap: [none, 2]}}]"
+    scenarios, _ = parse("file.yaml", text, "file.yaml")
+    assert "file.yaml::a:default" in [one.id for one in scenarios]
+    assert [one.id for one in select(scenarios, ["file.yaml::a:default"])] == ["file.yaml::a:default"]
 
 
 def test_an_excluded_pair_does_not_meet_and_the_others_do() -> None:
