@@ -16,7 +16,7 @@ from attncheck.cli.messages import Stop
 from attncheck.graph import feeds, given, model_file
 from attncheck.graph.case import Case
 from attncheck.graph.model_file import ModelFile, UnusableModel
-from attncheck.problem import AnyProblem, Problem
+from attncheck.problem import AnyProblem, LinearProblem, Problem, RotaryProblem
 from attncheck.scenario import memory
 from attncheck.scenario.command_line import SET
 from attncheck.scenario.load import address
@@ -141,7 +141,12 @@ def _refuse_large(found: Case, it: AnyProblem, limit: int) -> None:
 
 
 def _shape(it: AnyProblem) -> memory.Shape:
-    if isinstance(it, Problem):
-        widest = max(it.head_dim, it.v_head_dim)
-        return memory.Shape(it.dtype, it.batch, it.rows, it.capacity, it.heads, it.kv_heads, widest)
-    return memory.Shape(it.dtype, it.batch, it.rows, 0, it.heads, it.heads, it.head_dim)
+    sizes = it.dtype, it.batch, it.rows
+    match it:
+        case Problem():
+            return memory.Shape(*sizes, it.capacity, it.heads, it.kv_heads, max(it.head_dim, it.v_head_dim))
+        case LinearProblem():
+            widest = max(it.head_dim, it.v_head_dim)
+            return memory.Shape(*sizes, 0, it.heads, it.kv_heads, widest, state_rows=it.head_dim)
+        case RotaryProblem():
+            return memory.Shape(*sizes, 0, it.heads, it.heads, it.head_dim)

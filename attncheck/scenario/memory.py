@@ -36,6 +36,7 @@ class Shape:
 
     input_dim     width of the rows that are projected to queries, keys and values; 0 where none are
     over_scores   how many inputs and outputs lie over the scores: bias, mask, score output
+    state_rows    head_dim of a state [head_dim, v_head_dim] that stands in the place of keys, then `slots` is 0
     """
 
     dtype: str
@@ -49,6 +50,7 @@ class Shape:
     rotary_dim: int = 0
     over_scores: int = 0
     input_dim: int = 0
+    state_rows: int = 0
 
 
 def parts(shape: Shape) -> tuple[Part, ...]:
@@ -57,9 +59,12 @@ def parts(shape: Shape) -> tuple[Part, ...]:
     batch, heads, rows = ("batch", shape.batch), ("heads", shape.heads), ("q_len", shape.rows)
     slots, kv_heads, dim = ("keys", shape.slots), ("kv_heads", shape.kv_heads), ("head_dim", shape.head_dim)
     cache, half = ("rotary_cache", shape.rotary_cache), ("rotary_dim/2", shape.rotary_dim // 2)
+    held = ("head_dim", shape.state_rows)
     listed = (
         Part("queries and outputs", (batch, heads, rows, dim), narrow + _WIDE, 2),
         Part("past and present", (batch, kv_heads, slots, dim), narrow + _WIDE, 4),
+        Part("keys and values", (batch, kv_heads, rows, dim), narrow + _WIDE, 2 if shape.state_rows else 0),
+        Part("states", (batch, kv_heads, held, ("v_head_dim", shape.head_dim)), narrow + _WIDE, 4),
         Part("scores", (batch, heads, rows, slots), _WIDE, 3),
         Part("bias, mask and score output", (batch, heads, rows, slots), narrow + _WIDE, shape.over_scores),
         Part("weights of the projection", (("input_dim", shape.input_dim), heads, dim), narrow + _WIDE, 3),

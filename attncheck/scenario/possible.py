@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from attncheck.scenario import operators, paging, recurring, session_rules, turning
-from attncheck.scenario.axes import ROTARIES
+from attncheck.scenario.axes import LINEARS, ROTARIES
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
@@ -164,7 +164,7 @@ def _shape(case: Complete) -> Shape:
         dtype=str(case.values["dtype"]),
         batch=case.batch,
         rows=case.largest("q_len"),
-        slots=0 if case.values["op"] in ROTARIES else slots,
+        slots=0 if case.values["op"] in (*ROTARIES, *LINEARS) else slots,
         heads=case.integer("heads"),
         # An operator with the KV heads repeated holds `heads` of them.
         kv_heads=case.integer("heads" if case.values["op"] in operators.MASKED else "kv_heads"),
@@ -173,6 +173,7 @@ def _shape(case: Complete) -> Shape:
         input_dim=case.integer("input_dim") if case.values["op"] == "ms-attention" else 0,
         rotary_cache=case.integer("rotary_cache") if rotates else 0,
         rotary_dim=case.integer("rotary_dim") if rotates else 0,
+        state_rows=case.integer("head_dim") if case.values["op"] in LINEARS else 0,
     )
 
 
@@ -205,6 +206,7 @@ def _blamed(case: Complete, part: Part) -> tuple[str, ...]:
         "batch": ("batch",),
         "keys": ("capacity", "kv_len", "past_len", "q_len"),
         "head_dim": ("head_dim", "v_head_dim"),
+        "v_head_dim": ("head_dim", "v_head_dim"),
         "rotary_dim/2": ("rotary_dim",),
     }
     written = {axis for name, _ in part.sizes for axis in axes.get(name, (name,)) if axis in case.written}

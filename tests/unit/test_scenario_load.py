@@ -160,6 +160,14 @@ def test_quotes_make_a_text() -> None:
     assert (case.id, case.about, case.tags) == ("file.yaml::16", "5", ("1",))
 
 
+def test_linear_attention_takes_the_memory_of_its_states_and_not_of_scores() -> None:
+    """Scores of 40,000 tokens would be 150 GiB; the states [kv_heads, head_dim, v_head_dim] of 8,192 dims are."""
+    text = "scenarios: [{name: a, op: linear, heads: 4, %s}]"
+    assert parse("f", text % "q_len: 40000", "f")[1] == []
+    (mistake,) = parse("f", text % "head_dim: 8192, v_head_dim: 8192", "f")[1]
+    assert "states, 4 x batch 1 x kv_heads 4 x head_dim 8192 x v_head_dim 8192" in mistake.message
+
+
 def test_the_memory_limit_is_met_to_the_byte() -> None:
     # batch 2, heads 4 on 2, q_len 3, past 5, head_dim 8, float16: 2 bytes as given and 8 in the oracle's float64
     queries_and_outputs = 2 * (2 * 4 * 3 * 8) * (2 + 8)
