@@ -245,8 +245,9 @@ AXES: dict[str, Axis] = {
         Axis(
             "holes",
             Choice(get_args(Holes)),
-            "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys and never a query's own, "
-            "the `first-row`, `middle-row` or `last-row` of queries, or `entry`, all of batch entry 0",
+            "what `bias` (by -inf) or `mask` hides: `keys` about a third of the keys, but no query's own, or not the "
+            "first where a row is for all queries; the `first-row`, `middle-row` or `last-row` of queries; or `entry`, "
+            "all of batch entry 0",
             default="none",
             ops=DENSE,
         ),

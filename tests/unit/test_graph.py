@@ -304,6 +304,17 @@ def test_cutting_the_past_keeps_bias_and_holes_of_the_nearest_keys() -> None:
     assert 0.1 < (long == -np.inf).mean() < 0.6
 
 
+@pytest.mark.parametrize("shape", ["SxT", "1xNxSxT", "Bx1xSxT", "BxNxSxT"])
+def test_holes_hide_no_querys_own_key_however_ragged_the_pasts(shape: str) -> None:
+    pasts = (0, 3, 11)
+    given = scenario(op="attention", batch=3, q_len=(4,) * 3, past_len=pasts, mask=shape, holes="keys", seed=5)
+    mask = write.build(given).inputs["attn_mask"]
+    shown = np.broadcast_to(mask.reshape((1,) * (4 - mask.ndim) + mask.shape), (3, given.heads, 4, mask.shape[-1]))
+    assert not shown.all()
+    for entry, past in enumerate(pasts):
+        assert all(shown[entry, :, row, past + row].all() for row in range(4))
+
+
 def test_holes_hide_the_rows_that_they_name_and_never_a_querys_own_key() -> None:
     def hidden(holes: str) -> NDArray[Any]:
         values = write.build(scenario(q_len=(5, 5), bias="BxNxSxT", holes=holes)).inputs["attention_bias"]

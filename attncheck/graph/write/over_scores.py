@@ -51,9 +51,22 @@ def _shape(shape: str, sizes: tuple[int, int, int, int]) -> tuple[int, ...]:
 
 def _keys(scenario: Scenario, slots: int) -> NDArray[np.int64]:
     """The position of the key at each slot, by the longest past: the nearest keys keep their bias."""
-    cache = scenario.cross and scenario.capacity is not None
-    past = max(scenario.kv_len) - max(scenario.q_len) if cache else max(scenario.past_len)
+    past = max(scenario.kv_len) - max(scenario.q_len) if _holds_new_keys(scenario) else max(scenario.past_len)
     return np.arange(slots, dtype=np.int64) - past
+
+
+def _holds_new_keys(scenario: Scenario) -> bool:
+    """Whether the keys given are a cache that has those of the new tokens at its end."""
+    return scenario.cross and scenario.capacity is not None
+
+
+def _own(scenario: Scenario, shape: str, rows: int, slots: int) -> NDArray[np.bool_]:
+    """The slots of the queries' own keys, bool [batch or 1, 1, queries, slots]; of any entry's where one is for all."""
+    past = np.array(scenario.past_len)
+    if _holds_new_keys(scenario):
+        past = np.array(scenario.kv_len) - np.array(scenario.q_len)
+    own: NDArray[np.bool_] = np.arange(slots) == past[:, None, None, None] + np.arange(rows)[:, None]
+    return own if "B" in shape else np.any(own, axis=0, keepdims=True)
 
 
 def _hidden(scenario: Scenario, shape: str, sizes: tuple[int, int, int, int]) -> NDArray[np.bool_]:
@@ -67,7 +80,7 @@ def _hidden(scenario: Scenario, shape: str, sizes: tuple[int, int, int, int]) ->
     match scenario.holes:
         case "keys":
             keys = _keys(scenario, sizes[3])
-            spared = keys == np.arange(rows)[:, None] if "S" in shape else keys == keys[0]
+            spared = _own(scenario, shape, rows, sizes[3]) if "S" in shape else keys == keys[0]
             first = max(scenario.first)
             hidden = modifiers.holes(scenario.seed, *sizes[:3], first + keys, first) & ~spared
         case "first-row":
