@@ -21,7 +21,7 @@ from attncheck.vocabulary import Status, Verdict
 
 from .frozen import ROOT, attncheck
 
-WRONG = f"{ROOT / 'tests' / 'callables' / 'wrong.py'}:softcap_ignored"
+WRONG = f"{ROOT / 'tests' / 'callables' / 'planted.py'}:softcap_ignored"
 HANGS = f"{ROOT / 'tests' / 'callables' / 'faulty.py'}:hangs"
 
 
@@ -48,7 +48,7 @@ def test_a_script_finds_in_it_what_to_minimise(tmp_path: Path) -> None:
     assert len(capped["digest"]) == 64
     wrong, reference = capped["results"]
     assert (wrong["verdict"], wrong["status"], wrong["wrong"]) == ("mismatch", "failed", ["softcap-ignored"])
-    assert wrong["evidence"] == {"provider": "wrong.py", "kernels": ["softcap_ignored"]}
+    assert wrong["evidence"] == {"provider": "planted.py", "kernels": ["softcap_ignored"]}
     assert wrong["margin"] == pytest.approx(wrong["error"] / wrong["tolerance"])
     assert wrong["error"] == pytest.approx(abs(wrong["worst"]["got"] - wrong["worst"]["expected"]))
     assert (wrong["worst"]["output"], wrong["against"]) == ("output", "oracle")
