@@ -23,6 +23,11 @@ def _appends(problem: Problem, _: Quantised) -> bool:
     return any(problem.new_len)
 
 
+def _appends_coarsely(problem: Problem, held: Quantised) -> bool:
+    """A step of 8 bits is as small as what numbers of 16 bits may be rounded by on their way to it."""
+    return _appends(problem, held) and (held.dtype == "int4x2" or dtype(problem.dtype).storage.itemsize == 4)
+
+
 def _packed_past(problem: Problem, held: Quantised) -> bool:
     return held.dtype == "int4x2" and any(problem.past_len)
 
@@ -67,8 +72,8 @@ def _as_twos_complement(stored: NDArray[Any]) -> NDArray[Any]:
 
 
 CACHES = (
-    Wrong("cache-new-unrounded", "new keys and values read before they are quantised", _has(_appends),
-          _quantising(_unrounded)),
+    Wrong("cache-new-unrounded", "new keys and values read before they are quantised",
+          _has(_appends_coarsely), _quantising(_unrounded)),
     Wrong("cache-cut-off", "new keys and values cut off to integers, not rounded", _has(_appends),
           _quantising(_cut_off)),
     Wrong("cache-scales-swapped", "the scales of keys and values swapped", _has(lambda *_: True), _swapped),
