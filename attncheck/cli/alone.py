@@ -16,7 +16,7 @@ import click
 from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.bundle.contents import CASE, ENVIRONMENT, INPUTS, MODEL
-from attncheck.cli import configuration, models, options, selection
+from attncheck.cli import configuration, options, selection
 from attncheck.cli.invocation import said
 from attncheck.cli.messages import Stop
 from attncheck.engine.run import Given, Options
@@ -54,14 +54,28 @@ def alone(ctx: click.Context, given: Mapping[str, Any]) -> Iterator[Alone]:
     """
     if not (given["what"] or given["case"]):
         raise click.UsageError("name the case: its id, a bundle, a scenario file with one case, or --case AXES", ctx)
-    with _unpacked(given["what"]) as (what, bundle):
-        case = selection.single(ctx.obj, {**given, **_within(what, bundle, given)})
+    with bundled(given) as words:
+        case = selection.single(ctx.obj, words)
         settings = _settings(ctx, given)
-        named = _one(given["backend"]) or _backend_of(bundle) or options.DEFAULT_CANDIDATE
+        named = _one(words["backend"]) or options.DEFAULT_CANDIDATE
         reference = given["reference"]
         wanted = None if reference in {options.NO_REFERENCE, named} else backend(reference, settings)
         limits = Options(time_limit=given["time_limit"], memory_limit=given["backend_memory"])
         yield Alone(case, named, settings, wanted, limits)
+
+
+@contextmanager
+def bundled(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The parameters of a call in which a bundle is the one word: those of what is in it, and of its backend.
+
+    Any other call's are as they were. Raises Stop.
+    """
+    with _unpacked(given["what"]) as bundle:
+        if bundle is None:
+            yield given
+        else:
+            backends = given["backend"] or tuple(filter(None, [_backend_of(bundle)]))
+            yield {**given, "backend": backends, **_within(bundle, given)}
 
 
 def backend(name: str, settings: Settings) -> Backend:
@@ -89,17 +103,17 @@ def _one(names: Sequence[str]) -> str | None:
 
 
 @contextmanager
-def _unpacked(what: Sequence[str]) -> Iterator[tuple[Sequence[str], Path | None]]:
-    """What the call names, and the folder of the bundle where it names one."""
+def _unpacked(what: Sequence[str]) -> Iterator[Path | None]:
+    """The folder of the bundle, where the call names one."""
     word = what[0] if len(what) == 1 else ""
     path = Path(word)
     if word and path.is_dir() and any((path / it).is_file() for it in (ENVIRONMENT, CASE, MODEL)):
-        yield what, path
+        yield path
     elif path.suffix == ZIP and path.is_file():
         with tempfile.TemporaryDirectory(prefix="attncheck-") as folder:
-            yield what, _extracted(path, Path(folder))
+            yield _extracted(path, Path(folder))
     else:
-        yield what, None
+        yield None
 
 
 def _extracted(path: Path, folder: Path) -> Path:
@@ -114,24 +128,19 @@ def _extracted(path: Path, folder: Path) -> Path:
     return found
 
 
-def _within(what: Sequence[str], bundle: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _within(bundle: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """The words that name the case of a bundle: its scenario, or else its model with its inputs."""
-    if bundle is None:
-        return {"what": tuple(what)}
     if (bundle / CASE).is_file():
         return {"what": (str(bundle / CASE),)}
     model = bundle / MODEL
     inputs = bundle / INPUTS
     if not model.is_file():
         raise Stop(f"{bundle} holds neither {CASE} nor {MODEL}", ExitCode.USAGE)
-    assert models.is_model(str(model)), "a bundle's model is a model"
     return {"what": (str(model),), "inputs": given["inputs"] or (str(inputs) if inputs.is_file() else None)}
 
 
-def _backend_of(bundle: Path | None) -> str | None:
-    """The backend that a bundle is about."""
-    if bundle is None:
-        return None
+def _backend_of(bundle: Path) -> str | None:
+    """The backend that a bundle is about, where it says so."""
     try:
         found = json.loads((bundle / ENVIRONMENT).read_text(encoding="utf-8"))["backend"]
     except (OSError, ValueError, KeyError, TypeError):

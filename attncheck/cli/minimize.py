@@ -54,18 +54,21 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
     metavar="DIR",
     help="Run the smallest case in DIR and its neighbours again.",
 )
+@click.option("--bundle/--no-bundle", default=True, help="Whether the smallest case is bundled.  [default: it is]")
 @click.option("-q", "--quiet", is_flag=True, help="Only the smallest case.")
 @click.pass_context
 def minimize(ctx: click.Context, /, **given: Any) -> int:
     """Shrink one failing case to the smallest that fails in the same way, with proof that none near is smaller.
 
-    CASE-ID is what a run printed. DIR gets the case, its model and arrays, a journal to go on from, and minimal.json:
-    every case one step simpler, with what it came to. The same call again goes on where the last one was ended.
+    CASE-ID is what a run printed; a bundle, folder or zip, names its case as well. DIR gets the case, its model and
+    arrays, a journal to go on from, and minimal.json: every case one step simpler, with what it came to; and a bundle
+    to post, as attncheck bundle makes it. The same call again goes on where the last one was ended.
     """
-    from attncheck.cli import selection, shrinking
+    from attncheck.cli import alone, selection, shrinking
 
     if given["verify"] is not None:
         return shrinking.verify(shrinking.wanted(ctx, given), given["verify"])
     if not (given["what"] or given["case"]):
         raise click.UsageError("name the case to shrink: the id that a run printed, or --case", ctx)
-    return shrinking.shrink(selection.single(ctx.obj, given), shrinking.wanted(ctx, given))
+    with alone.bundled(given) as words:
+        return shrinking.shrink(selection.single(ctx.obj, words), shrinking.wanted(ctx, words))

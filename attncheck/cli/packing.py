@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
-from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck.backends.registry import Settings, create
 from attncheck.bundle import contents, failing, script, words
 from attncheck.bundle.subject import Subject
 from attncheck.cli.alone import Alone
-from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.messages import Stop, error, progress, warning
+from attncheck.cli.options import DEFAULT_REFERENCE
+from attncheck.engine.run import Options
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import ExitCode
 
@@ -40,6 +43,34 @@ def pack(asked: Alone, out: Path) -> ExitCode:
     if not made.rerun.shows:
         error(f"{script.NAME} does not show the failure by itself; what it printed stands in {contents.ENVIRONMENT}")
     return ExitCode.OK if made.rerun.shows else ExitCode.FAILED
+
+
+def pack_again(case: Scenario, backend: Backend, limits: Options, out: Path, runs: int) -> None:
+    """Make the folder of what `minimize` has found a bundle. What cannot be shown is said; only Stop is raised.
+
+    runs  how often the case was run to see it fail: it gets as many tries and more
+    """
+    (reference,) = create(DEFAULT_REFERENCE, Settings())
+    wanted = None if backend.name == reference.name else reference
+    try:
+        it = _seen(case, backend, wanted, limits, max(runs, contents.MORE_RUNS))
+        made = contents.write(out, it, case)
+    except (failing.NotFailing, script.Unscripted, BackendUnavailable) as why:
+        warning(f"no bundle was made: {why}")
+        return
+    except OSError as failed:
+        raise Stop(f"the bundle cannot be written to {out}: {failed.strerror or failed}", ExitCode.USAGE) from None
+    click.echo(f"bundle: {made.archive}; {script.NAME} in a fresh process: {made.rerun.words}")
+
+
+def _seen(case: Scenario, backend: Backend, reference: Backend | None, limits: Options, tries: int) -> Subject:
+    """The failure, of a case that may fail in some runs only."""
+    for _ in range(tries - 1):
+        try:
+            return failing.subject(case, backend, reference, limits, told)
+        except failing.NotFailing:
+            continue
+    return failing.subject(case, backend, reference, limits, told)
 
 
 def subject(asked: Alone) -> Subject:

@@ -12,7 +12,7 @@ import click
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
-from attncheck.cli import configuration, options
+from attncheck.cli import configuration, options, packing
 from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Printer, Ticker
@@ -52,6 +52,7 @@ class Wanted:
     runs: Runs
     jobs: int
     quiet: bool
+    bundle: bool
     invocation: Invocation
 
 
@@ -68,6 +69,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         runs=Runs(*given["runs"]),
         jobs=given["jobs"],
         quiet=given["quiet"],
+        bundle=given["bundle"],
         invocation=Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"}),
     )
 
@@ -141,6 +143,9 @@ def _search(
         click.echo(f"\n{asked.folder}: {', '.join(files)}")
         click.echo(f"To run it:\n  {asked.invocation.command(str(asked.folder / kept.CASE))}")
         click.echo(f"{plural(minimum.evaluations, 'evaluation')} in {minimum.seconds:.1f}s")
+    if asked.bundle:
+        evaluator.end()  # the script that is run next gets the cores, and what the GPU's memory holds
+        packing.pack_again(minimum.case.scenario, backend, _limits(asked.settings), asked.folder, asked.runs.of)
     return ExitCode.OK if minimum.certified else ExitCode.UNFINISHED
 
 
@@ -196,8 +201,7 @@ def _backend(name: str, settings: Mapping[str, Any], asked: Wanted) -> Backend:
 @contextmanager
 def _evaluator(backend: Backend, settings: Mapping[str, Any], jobs: int) -> Iterator[Evaluator]:
     """Warm workers for the length of the block. Raises Stop (exit code 4)."""
-    limits = engine.Options(time_limit=settings["time_limit"], memory_limit=settings["backend_memory"])
-    evaluator = Evaluator(backend, limits, jobs)
+    evaluator = Evaluator(backend, _limits(settings), jobs)
     try:
         evaluator.start(lambda note: progress(f"{backend.name}: {note}"))
         yield evaluator
@@ -205,6 +209,10 @@ def _evaluator(backend: Backend, settings: Mapping[str, Any], jobs: int) -> Iter
         raise Stop(f"backend {backend.name} could not start: {unavailable}", ExitCode.BACKEND) from None
     finally:
         evaluator.end()
+
+
+def _limits(settings: Mapping[str, Any]) -> engine.Options:
+    return engine.Options(time_limit=settings["time_limit"], memory_limit=settings["backend_memory"])
 
 
 def _ledger(evaluator: Evaluator, asked: Wanted, ticker: Ticker, settings: Mapping[str, Any] | None = None) -> Ledger:

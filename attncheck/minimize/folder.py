@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from attncheck.minimize.candidate import Candidate, of_text, start
 from attncheck.minimize.search import Minimum
 from attncheck.minimize.signature import Signature
 from attncheck.scenario import from_command_line
-from attncheck.scenario.complete import Value
-from attncheck.scenario.steps import Written
+from attncheck.scenario.written import file_text
 
 FORMAT = 1
 CASE, MODEL, INPUTS, EXPECTED, CERTIFICATE = "case.yaml", "model.onnx", "inputs.npz", "expected.npz", "minimal.json"
@@ -54,23 +53,7 @@ def keep_case(folder: Path, case: Candidate, said: str) -> None:
 
 def case_text(case: Candidate, said: str) -> str:
     """The scenario file of a case; `said` stands on top and in `about`."""
-    lines = [f"# {said}", "scenarios:", "  - name: minimal", f"    about: {json.dumps(said, ensure_ascii=False)}"]
-    lines += [f"    {axis}: {_yaml(value)}" for axis, value in case.axes]
-    if case.like.tolerance:
-        bounds = {backend: {"max_abs": it.max_abs} for backend, it in case.like.tolerance.items()}
-        everywhere = bounds.get("*")
-        lines.append(f"    tolerance: {json.dumps(everywhere if everywhere is not None else bounds)}")
-    return "\n".join(lines) + "\n"
-
-
-def _yaml(value: Value) -> str:
-    if not isinstance(value, tuple):
-        return json.dumps(value)
-    return json.dumps([_step(it) if isinstance(it, Written) else it for it in value])
-
-
-def _step(it: Written) -> dict[str, Any]:
-    return {name: value for name, value in asdict(it).items() if value != getattr(Written, name, None)}
+    return file_text(replace(case.scenario, about=said), "minimal", said)
 
 
 def keep(folder: Path, minimum: Minimum, backend: str, settings: Mapping[str, Any], said: str) -> tuple[str, ...]:

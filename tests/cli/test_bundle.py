@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -22,6 +23,15 @@ def zeros(model, inputs):
 def falls(model, inputs):
     import ctypes
     ctypes.string_at(0)
+"""
+HALVED = """
+import numpy as np
+
+def halved(model, inputs):
+    import onnxruntime as ort
+    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    found = dict(zip([it.name for it in session.get_outputs()], session.run(None, inputs)))
+    return {**found, "output": found["output"] / np.float32(1 + (inputs["query"].shape[1] > 1))}
 """
 SECONDS = re.compile(r"\(\d+\.\ds\)")
 
@@ -133,3 +143,21 @@ def test_what_cannot_be_bisected_is_said_before_anything_is_installed(
     ran = attncheck("bisect", "--case", CASE, *words, folder=mine)
     assert ran.code == ExitCode.USAGE
     assert_golden(f"{name}.txt", ran.text)
+
+
+def test_minimize_ends_with_a_bundle_of_the_smallest_case_and_takes_one(mine: Path) -> None:
+    more = ("--backend", "mine.py:halved")
+    (mine / "mine.py").write_text(HALVED, encoding="utf-8")
+    case = "op=gqa q_len=3 past_len=2 heads=2 kv_heads=1 head_dim=8"
+    ran = attncheck("minimize", "--case", case, *more, "--out", "small", folder=mine)
+    assert ran.code == ExitCode.OK, ran.text
+    assert "bundle: small.zip; repro.py in a fresh process: exit code 1: the failure shows" in ran.stdout
+    issue = (mine / "small" / "issue.md").read_text(encoding="utf-8")
+    assert "## The smallest case" in issue
+    assert "## What its neighbours do" in issue
+    again = attncheck("minimize", "small.zip", "--out", "again", "--no-bundle", *more, folder=mine)
+    assert again.code == ExitCode.OK, again.text
+    assert not (mine / "again.zip").exists()
+    first, second = ((mine / it / "minimal.json").read_text(encoding="utf-8") for it in ("small", "again"))
+    assert json.loads(first)["case"] == json.loads(second)["case"]
+    assert attncheck("minimize", "--verify", "small", folder=mine).code == ExitCode.OK

@@ -25,7 +25,8 @@ START = "op=gqa q_len=7 past_len=5 heads=4 kv_heads=2 head_dim=8 softcap=50 wind
 
 
 def shrink(folder: Path, fault: str, *more: str, start: str = START) -> Ran:
-    return attncheck("minimize", "--case", start, "--backend", f"{PLANTED}:{fault}", *more, folder=folder)
+    words = ("--case", start, "--backend", f"{PLANTED}:{fault}", "--no-bundle")
+    return attncheck("minimize", *words, *more, folder=folder)
 
 
 def certificate(folder: Path) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_as
 
 
 def started(folder: Path) -> subprocess.Popen[bytes]:
-    words = ["minimize", "--case", START, "--backend", f"{PLANTED}:softcap_ignored"]
+    words = ["minimize", "--case", START, "--backend", f"{PLANTED}:softcap_ignored", "--no-bundle"]
     return subprocess.Popen(
         [sys.executable, "-m", "attncheck", *words],
         cwd=folder,
