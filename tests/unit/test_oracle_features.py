@@ -237,7 +237,7 @@ def test_how_the_work_is_cut_into_blocks_does_not_show(drawn: Work, block: int) 
         patch.setattr("attncheck.oracle.attention.BLOCK", block)
         for name, each in answers(drawn).items():
             np.testing.assert_allclose(each.values, whole[name].values, rtol=1e-9, atol=1e-11)
-            # How far values spread is the root of a difference, sum p v^2 - o^2. Where one key has nearly all the weight
+            # How far values spread is the root of a difference, sum p v^2 - o^2. Where one key has nearly all weight
             # its rounding is left, 1e-8 |v|, times how far scores move. It is this alone that shows: taken from v - o,
             # with rows x keys x dim numbers at once, the bounds agree to 7e-16 where they now do to 5e-7 (60 biases of
             # size 40).
