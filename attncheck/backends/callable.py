@@ -40,13 +40,17 @@ class Callable:
         """Whatever imports can be tried."""
 
     def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
-        """A function declares nothing: what it refuses, by an exception, is an error."""
-        return None
+        """Of a function that takes the Problem: a kind that it does not say. What it refuses itself is an error."""
+        kinds = hello.device.get("kinds", ())
+        if not kinds or problem.kind in kinds:
+            return None
+        return f"it takes problems of {' and '.join(kinds)} only (takes_problem in attncheck.callable)"
 
     def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One call."""
         outputs = [asdict(output) for output in case.outputs]
-        return (Request("", {"model": case.model, "problem": asdict(problem), "outputs": outputs}),)
+        plain = {"kind": problem.kind, **asdict(problem)}
+        return (Request("", {"model": case.model, "problem": plain, "outputs": outputs}),)
 
     def fallback(self, evidence: Evidence) -> str | None:
         """What a function runs on is its own word."""

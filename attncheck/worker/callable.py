@@ -26,12 +26,14 @@ class Runtime:
 
     def __init__(self, function: Callable[..., Any], file: str, conventions: ModuleType) -> None:
         self.function = function
-        self.takes_problem = getattr(function, conventions.TAKES_PROBLEM, False)
+        self.kinds = list(getattr(function, conventions.TAKES_PROBLEM, ()))
         name = getattr(function, "__name__", type(function).__name__)
         provider, kernels = getattr(function, conventions.EVIDENCE, (os.path.basename(file), ()))
         self.evidence = {"provider": provider, "kernels": list(kernels) or [name]}
         versions = {"python": sys.version.split()[0], "numpy": np.__version__}
         self.hello = {"versions": versions, "device": {"file": file, "function": name, "provider": provider}}
+        if self.kinds:
+            self.hello["device"]["kinds"] = self.kinds
 
     def prepare(self, payload: Dict[str, Any]) -> Dict[str, Any]:
         """payload: {"model": bytes, "problem": Problem as a dict, "outputs": [{"name", "dtype", "shape"}]}."""
@@ -53,7 +55,7 @@ class Runtime:
         """Nothing is kept."""
 
     def _outputs(self, prepared: Dict[str, Any], views: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-        if not self.takes_problem:
+        if not self.kinds:
             return _arrays(self.function(prepared["model"], views))
         problem = prepared["problem"]
         given = self.function(_plain(problem), roles.tensors(problem, views))

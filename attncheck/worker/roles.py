@@ -17,7 +17,7 @@ import numpy as np
 from failure import Failure
 
 OF_QUERY_HEADS = ("query", "output", "input", "turned")
-OUTPUTS = ("output", "present_key", "present_value", "turned")
+OUTPUTS = ("output", "present_key", "present_value", "present_state", "turned")
 
 
 def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
@@ -154,6 +154,8 @@ def _scattered(rows: np.ndarray, at: Dict[str, Any], before: Any) -> np.ndarray:
 
 def _heads(problem: Dict[str, Any], role: str) -> int:
     heads: int = problem["heads"] if role in OF_QUERY_HEADS else problem["kv_heads"]
+    if problem.get("kind") == "linear":
+        heads = {"beta": problem["beta_heads"], "output": max(problem["heads"], problem["kv_heads"])}.get(role, heads)
     return heads
 
 

@@ -31,6 +31,24 @@ def attention_in_bfloat16(problem, tensors):
     return {role: array.astype(ml_dtypes.bfloat16) for role, array in attention(problem, wide).items()}
 
 
+@attncheck.callable.takes_problem("rotary", "linear")
+def other_kinds(problem, tensors):
+    """Rows that turn, and the two update rules of LinearAttention without a correction."""
+    if problem.kind == "rotary":
+        return {"turned": tensors["input"]}
+    state = tensors.get("past_state", np.zeros((problem.batch, problem.kv_heads, problem.head_dim, problem.v_head_dim)))
+    groups, state = problem.heads // problem.kv_heads, state.astype(float)
+    output = np.zeros((problem.batch, problem.heads, problem.rows, problem.v_head_dim))
+    for row in range(problem.rows):
+        key, value, query = (tensors[role][:, :, row].astype(float) for role in ("key", "value", "query"))
+        beta = tensors["beta"][:, :, row] if problem.delta else 1.0
+        held = np.einsum("bhk,bhkv->bhv", key, state) if problem.delta else 0.0
+        state = state + key[..., None] * (beta * (value - held))[..., None, :]
+        output[:, :, row] = problem.scale * np.einsum("bhk,bhkv->bhv", query, np.repeat(state, groups, 1))
+    kind = tensors["query"].dtype
+    return {"output": output.astype(kind), "present_state": state.astype(kind)}
+
+
 def append(problem, new, past):
     batch, heads, _, dim = new.shape
     present = np.zeros((batch, heads, problem.capacity, dim))

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from attncheck.backends.callable import Callable
+from attncheck.callable import KINDS, takes_problem
 from attncheck.engine import run as engine
 from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, Result
+from attncheck.problem import LinearProblem, Problem, RotaryProblem
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Verdict
 from tests.drawing import scenario
@@ -53,6 +55,33 @@ def result(function: str, options: engine.Options | None = None) -> Result:
 def test_a_function_of_the_problem_that_is_right_passes_whatever_the_operator_and_layout(case: Scenario) -> None:
     (found,) = results(events("attention", [case], "right.py"))
     assert found.verdict is Verdict.PASS, found.message
+
+
+@pytest.mark.parametrize("axes", [
+    {"op": "linear", "update_rule": "linear", "kv_heads": 2},
+    {"op": "ms-linear", "update_rule": "delta", "beta": "by-head", "past_state": "given"},
+    {"op": "linear", "update_rule": "delta", "beta": "shared", "kv_heads": 2},
+])  # fmt: skip
+def test_a_function_that_says_so_takes_a_problem_of_another_kind(axes: dict[str, str]) -> None:
+    (found,) = results(events("other_kinds", [scenario(q_len=(5,), **axes)], "right.py"))
+    assert found.verdict is Verdict.PASS, found.message
+
+
+@pytest.mark.parametrize(("function", "op"), [("attention", "rotary"), ("attention", "linear"), ("other_kinds", "gqa")])
+def test_a_function_is_not_given_a_kind_of_problem_that_it_does_not_take(function: str, op: str) -> None:
+    axes = {"rotary": "half", "rotary_dim": 16, "rotary_cache": 5} if op == "rotary" else {}
+    (found,) = results(events(function, [scenario(op=op, q_len=(5,), **axes)], "right.py"))
+    assert found.verdict is Verdict.UNSUPPORTED
+    assert found.message.startswith("it takes problems of")
+
+
+def test_every_kind_of_problem_can_be_taken() -> None:
+    assert {it.kind for it in (Problem, RotaryProblem, LinearProblem)} == set(KINDS)
+
+
+def test_a_kind_that_there_is_not_is_refused_where_it_is_said() -> None:
+    with pytest.raises(ValueError, match="there are attention, rotary, linear"):
+        takes_problem("atention")
 
 
 def test_a_function_of_the_graph_gets_the_model_and_the_graphs_own_names() -> None:
@@ -141,7 +170,7 @@ def test_a_function_that_answers_differently_each_time_is_flaky() -> None:
 @pytest.mark.parametrize(
     ("file", "function", "words"),
     [
-        ("right.py", "atention", "has no function 'atention'; it has attention, append, one_head_prefill"),
+        ("right.py", "atention", "has no function 'atention'; it has attention, attention_in_bfloat16, "),
         ("faulty.py", "not_callable", "'not_callable' is not a function"),
         ("broken.py", "anything", "cannot be imported: ModuleNotFoundError: No module named 'a_module_no_one_has'"),
         ("absent.py", "anything", "there is no file"),
