@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import onnx
 import pytest
 
 from attncheck import shipped
-from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.backends.registry import Settings, create
-from attncheck.bundle import contents, failing, fresh
+from attncheck.bundle import contents, failing, fresh, script
 from attncheck.bundle.contents import Bundle
 from attncheck.engine.run import Given, Options
 from attncheck.graph import read
@@ -264,3 +265,36 @@ def test_a_folder_with_other_things_in_it_is_left_alone(kernels: Path, tmp_path:
     with pytest.raises(contents.NoPlace, match="other things in it"):
         made(tmp_path, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
     assert sorted(it.name for it in tmp_path.iterdir()) == ["and_this.py", "beside_it.py", "kernels.py"]
+
+
+def test_outputs_that_lie_where_an_input_does_are_bound_so(tmp_path: Path) -> None:
+    """A tolerance that nothing keeps makes a right runtime fail, so that the script is seen to get so far."""
+    text = (
+        "scenarios:\n  - {name: strict, op: sparse, q_len: 1, past_len: 3, heads: 2, kv_heads: 1, head_dim: 8, "
+        "tolerance: {max_abs: 1.0e-12}}\n"
+    )
+    (tmp_path / "strict.yaml").write_text(text, encoding="utf-8")
+    (case,) = load([tmp_path / "strict.yaml"])
+    bundle = made(tmp_path / "b", "ort-cpu", case)
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "binding.bind_ortvalue_output(name, memory[SHARED[name]])" in (bundle.folder / "repro.py").read_text()
+    assert 'tolerance: {"max_abs": 1e-12}' in (bundle.folder / "case.yaml").read_text()
+
+
+def test_a_provider_from_a_plugin_is_registered_and_nothing_else_may_run() -> None:
+    """The text alone: no software device takes the plugin, so that what it shows needs a GPU."""
+    case = from_command_line("op=gqa q_len=1 past_len=20 heads=4 kv_heads=2 head_dim=16 present=absent")
+    (cpu,) = create("ort-cpu", Settings())
+    seen = failing.subject(case, cpu, None, Options(), silent)
+    options = {"provider": "WebGpuExecutionProvider", "plugin": "onnxruntime_ep_webgpu", "provider_options": {}}
+    subject = replace(
+        seen,
+        launch=Launch("ort", options),
+        hello=Hello({"onnxruntime": "1.32.0"}, {"provider": "WebGpuExecutionProvider", "plugin": True}),
+    )
+    text = script.text(subject, script.piece(subject), "title", "about")
+    compile(text, "repro.py", "exec")
+    assert "import onnxruntime_ep_webgpu as PLUGIN" in text
+    assert 'ort.register_execution_provider_library("plugin", PLUGIN.get_library_path())' in text
+    assert '"session.disable_cpu_ep_fallback", "1"' in text
+    assert "onnxruntime-ep-webgpu" in script.piece(subject).needs
