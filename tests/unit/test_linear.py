@@ -23,6 +23,7 @@ from attncheck.kernels import linear as plans
 from attncheck.kernels.policy import Policy
 from attncheck.oracle import ask
 from attncheck.oracle.answer import NoAnswer
+from attncheck.oracle.wrong.lineup import lineup
 from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.problem import Arrays, LinearProblem
 from attncheck.scenario.model import Scenario
@@ -171,6 +172,12 @@ def test_a_relevant_wrong_kernel_differs_and_is_told_by_its_words(name: str) -> 
         assert max(errors(outputs[it.output], it.values)[0].max() for it in answers) > 1e-3, wrong.name
         stored = {name: narrow(values, "float32") for name, values in outputs.items()}
         assert wrong.words in diagnose(problem, inputs, answers, stored, "f32").words, wrong.name
+
+
+@pytest.mark.parametrize(("past", "shows"), [("given", True), ("zeros", False)])
+def test_a_past_of_zeros_that_is_ignored_is_no_fault(past: str, *, shows: bool) -> None:
+    problem, inputs = posed(scenario(op="linear", q_len=(3,), past_state=past))
+    assert ("linear-past-ignored" in {it.name for it in lineup(problem, inputs).known}) is shows
 
 
 def test_every_wrong_kernel_is_relevant_to_some_case_and_a_right_one_is_the_oracle() -> None:

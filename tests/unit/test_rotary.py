@@ -19,6 +19,7 @@ from attncheck.graph.read import Unreadable
 from attncheck.kernels.policy import Policy
 from attncheck.oracle import ask
 from attncheck.oracle.answer import NoAnswer
+from attncheck.oracle.wrong.lineup import lineup
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.problem import RotaryProblem, role_of
 from attncheck.tensors.dtypes import narrow
@@ -223,6 +224,23 @@ def test_a_relevant_wrong_kernel_differs_and_is_told_by_its_words(name: str) -> 
 def test_every_wrong_kernel_is_relevant_to_some_node() -> None:
     relevant = {wrong.name for node in NODES.values() for wrong in TURNING if wrong.relevant(node.problem)}
     assert relevant == {wrong.name for wrong in TURNING}
+
+
+@pytest.mark.parametrize("name", ["turn-of-entry-0", "turn-from-zero"])
+def test_other_rows_of_the_caches_that_hold_the_same_angles_are_no_fault(name: str) -> None:
+    """Caches of a row per token, in which every entry has the angles of entry 0."""
+    node = Node("", by_token=True, positions=None)
+    problem, inputs = node.problem, node.inputs
+    told = {it.name for it in lineup(problem, inputs).known}
+    assert "turn-of-entry-0" in told
+    repeated = dict(inputs)
+    for cache in ("cos", "sin"):
+        repeated[cache] = np.broadcast_to(inputs[cache][:1], inputs[cache].shape).copy()
+    (wrong,) = [it for it in TURNING if it.name == name]
+    assert wrong.relevant(problem)
+    assert name not in {it.name for it in lineup(problem, repeated).known}
+    (answer,) = ask.answer(problem, repeated)
+    assert errors(wrong.outputs(problem, repeated)["Y"], answer.values)[0].max() < 1e-12
 
 
 def test_wrong_kernels_with_a_plain_reading_are_what_their_words_say() -> None:

@@ -36,14 +36,21 @@ class Wrong:
 Other = TypeVar("Other", bound=RotaryProblem | LinearProblem)
 
 
+def whatever_is_given(_: object, __: Arrays) -> bool:
+    """That no values hide what a wrong kernel does wrong."""
+    return True
+
+
 @dataclass(frozen=True)
 class WrongOf(Generic[Other]):
     """A wrong kernel of a problem that is no attention: with name, words and relevance as `Wrong` has them.
 
     outputs    what it gives, float64, by output name, in each output's own shape; only asked where it is relevant
+    shows      whether it can differ with the values given, where it is relevant: not in a past of zeros, say
     """
 
     name: str
     words: str
     relevant: Callable[[Other], bool]
     outputs: Callable[[Other, Arrays], dict[str, Float]]
+    shows: Callable[[Other, Arrays], bool] = whatever_is_given

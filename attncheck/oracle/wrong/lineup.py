@@ -60,7 +60,8 @@ def lineup(problem: AnyProblem, inputs: Arrays) -> Lineup:
 
 
 def _of_others(catalogue: Sequence[WrongOf[Other]], problem: Other, inputs: Arrays) -> Lineup:
-    return Lineup(tuple(_whole(wrong, problem, inputs) for wrong in catalogue if wrong.relevant(problem)))
+    shown = (wrong for wrong in catalogue if wrong.relevant(problem) and wrong.shows(problem, inputs))
+    return Lineup(tuple(_whole(wrong, problem, inputs) for wrong in shown))
 
 
 def _whole(wrong: WrongOf[Other], problem: Other, inputs: Arrays) -> Suspect:

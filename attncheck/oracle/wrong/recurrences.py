@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attncheck.oracle.recurrence import Operands, operands
-from attncheck.oracle.wrong.entry import WrongOf
+from attncheck.oracle.wrong.entry import WrongOf, whatever_is_given
 from attncheck.oracle.wrong.recipe import Float
 from attncheck.problem import Arrays, LinearProblem
 
@@ -66,7 +66,12 @@ def _nothing(_: LinearProblem, output: Float, state: Float) -> tuple[Float, Floa
 
 
 def _wrong(
-    name: str, words: str, relevant: Callable[[LinearProblem], bool], change: Change, finish: Finish = _nothing
+    name: str,
+    words: str,
+    relevant: Callable[[LinearProblem], bool],
+    change: Change,
+    finish: Finish = _nothing,
+    shows: Callable[[LinearProblem, Arrays], bool] = whatever_is_given,
 ) -> WrongOf[LinearProblem]:
     def outputs(problem: LinearProblem, inputs: Arrays) -> dict[str, Float]:
         given, steps = change(problem, operands(problem, inputs), Steps(problem.delta, problem.scale))
@@ -78,7 +83,7 @@ def _wrong(
             named[role.tensor.name] = flat if role.tensor.layout == "bsnh" else array
         return named
 
-    return WrongOf(name, words, relevant, outputs)
+    return WrongOf(name, words, relevant, outputs, shows)
 
 
 def _steps(**changes: object) -> Change:
@@ -96,6 +101,10 @@ def _as_it_is(_: LinearProblem, given: Operands, steps: Steps) -> tuple[Operands
 def _before(problem: LinearProblem) -> bool:
     """Whether some token finds a state that is not zero."""
     return problem.rows > 1 or problem.past_state is not None
+
+
+def _past_is_not_zero(problem: LinearProblem, inputs: Arrays) -> bool:
+    return problem.past_state is not None and bool(inputs[problem.past_state.name].any())
 
 
 def _decays(problem: LinearProblem) -> bool:
@@ -153,6 +162,7 @@ RECURRENCES: tuple[WrongOf[LinearProblem], ...] = (
         "past_state ignored",
         lambda it: it.past_state is not None,
         _given(lambda _, given: replace(given, state=np.zeros_like(given.state))),
+        shows=_past_is_not_zero,
     ),
     _wrong(
         "linear-past-of-entry-0",

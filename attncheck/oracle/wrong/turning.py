@@ -26,6 +26,22 @@ def _wrong(name: str, words: str, relevant: Callable[[RotaryProblem], bool], tur
     return WrongOf(name, words, relevant, outputs)
 
 
+def _elsewhere(name: str, words: str, change: Callable[[Int], Int]) -> WrongOf[RotaryProblem]:
+    """A kernel that is right but for the rows of the caches it reads; what lies there may be the same angles."""
+
+    def moved(problem: RotaryProblem) -> bool:
+        return bool((change(problem.rotary.positions.astype(np.int64)) != problem.rotary.positions).any())
+
+    def shows(problem: RotaryProblem, inputs: Arrays) -> bool:
+        right = problem.rotary.positions.astype(np.int64)
+        caches = (inputs[name] for name in (problem.rotary.cos, problem.rotary.sin))
+        rows = np.concatenate([cache.reshape(-1, cache.shape[-1]) for cache in caches], axis=-1)
+        taken = change(right)
+        return bool(taken.max(initial=0) >= len(rows) or (rows[taken] != rows[right]).any())
+
+    return replace(_wrong(name, words, moved, _positions(change)), shows=shows)
+
+
 def _named(tensor: Tensor, rows: Float) -> dict[str, Float]:
     if tensor.layout == "bnsh":
         return {tensor.name: rows}
@@ -60,11 +76,6 @@ def _positions(change: Callable[[Int], Int]) -> Turn:
 def _counted(positions: Int) -> Int:
     """Every row one behind the one before, from the first."""
     return positions[:, :1] + np.arange(positions.shape[1])
-
-
-def _moved(change: Callable[[Int], Int]) -> Callable[[RotaryProblem], bool]:
-    """Whether some row would stand at another position."""
-    return lambda it: bool((change(it.rotary.positions.astype(np.int64)) != it.rotary.positions).any())
 
 
 def _turns(problem: RotaryProblem) -> bool:
@@ -175,23 +186,16 @@ TURNING: tuple[WrongOf[RotaryProblem], ...] = (
         lambda _: True,
         _positions(lambda positions: positions + 1),
     ),
-    _wrong(
-        "turn-from-zero",
-        "rotary positions that begin at 0",
-        _moved(lambda positions: _counted(positions * 0)),
-        _positions(lambda positions: _counted(positions * 0)),
-    ),
-    _wrong(
+    _elsewhere("turn-from-zero", "rotary positions that begin at 0", lambda positions: _counted(positions * 0)),
+    _elsewhere(
         "turn-counted-from-first",
         "only the first of each entry's position_ids read, and counted on from there",
-        _moved(_counted),
-        _positions(_counted),
+        _counted,
     ),
-    _wrong(
+    _elsewhere(
         "turn-of-entry-0",
         "rotary positions of batch entry 0 for all",
-        _moved(lambda positions: np.broadcast_to(positions[:1], positions.shape)),
-        _positions(lambda positions: np.broadcast_to(positions[:1], positions.shape)),
+        lambda positions: np.broadcast_to(positions[:1], positions.shape),
     ),
     _wrong(
         "turn-whole-head",
