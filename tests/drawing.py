@@ -133,7 +133,7 @@ def attention_scenarios(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",))
     chosen = draw(features((*BIASES, "NxSxT", "1x1xT", "SxT", "1xT", "Sx1", "Bx1x1xT")))
     boolean: bool = draw(st.booleans())
     if "T" in chosen.get("bias", ""):
-        lengths = axes.get("keys", tuple(q_len + past for past in axes.get("past_len", (0,) * batch)))
+        lengths = axes.get("kv_len", tuple(q_len + past for past in axes.get("past_len", (0,) * batch)))
         least = max(lengths) if "capacity" in axes else 1
         most = axes.get("capacity", max(lengths))
         chosen["mask_len"] = draw(st.one_of(st.none(), st.integers(max(1, least), most)))
