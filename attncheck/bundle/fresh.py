@@ -34,6 +34,7 @@ class OnlyBeside(importlib.abc.MetaPathFinder):
         return found
 
 sys.meta_path.insert(0, OnlyBeside())
+sys.path += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
 sys.argv = sys.argv[1:]
 runpy.run_path(os.path.abspath(sys.argv[0]), run_name="__main__")
 """
@@ -69,7 +70,7 @@ def rerun(script: Path, python: str | None, environment: Mapping[str, str]) -> R
         done = subprocess.run(
             [python or sys.executable, "-I", "-c", _ISOLATED, script.name],
             cwd=script.parent,
-            env={**kept, **environment},
+            env={**kept, **_places(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -82,6 +83,13 @@ def rerun(script: Path, python: str | None, environment: Mapping[str, str]) -> R
         said = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else late.stdout or ""
         return Rerun(None, _without(said, script.parent), time.perf_counter() - began)
     return Rerun(done.returncode, _without(done.stdout, script.parent), time.perf_counter() - began)
+
+
+def _places() -> dict[str, str]:
+    """PYTHONPATH, where a runtime may lie as well as among the installed packages, but for what holds attncheck."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [str(Path(it).absolute()) for it in given if it and not (Path(it) / "attncheck").exists()]
+    return {"PYTHONPATH": os.pathsep.join(kept)} if kept else {}
 
 
 def _without(said: str, folder: Path) -> str:

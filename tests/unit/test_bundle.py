@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -298,3 +299,22 @@ def test_a_provider_from_a_plugin_is_registered_and_nothing_else_may_run() -> No
     assert 'ort.register_execution_provider_library("plugin", PLUGIN.get_library_path())' in text
     assert '"session.disable_cpu_ep_fallback", "1"' in text
     assert "onnxruntime-ep-webgpu" in script.piece(subject).needs
+
+
+def test_a_runtime_that_only_pythonpath_knows_is_found_by_the_script_and_attncheck_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {name: tmp_path / name for name in ("runtime", "checkout", "bundle")}
+    for place in places.values():
+        place.mkdir()
+    (places["runtime"] / "only_here.py").write_text("", encoding="utf-8")
+    (places["checkout"] / "attncheck").mkdir()
+    path = places["bundle"] / "repro.py"
+    path.write_text("import only_here, sys\nsys.exit(1)\n", encoding="utf-8")
+    assert "No module named 'only_here'" in fresh.rerun(path, None, {}).output
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places.values())))
+    assert fresh.rerun(path, None, {}).output == ""
+    path.write_text("import os, sys\nprint(os.environ['PYTHONPATH'])\nimport attncheck\n", encoding="utf-8")
+    told = fresh.rerun(path, None, {}).output
+    assert str(places["runtime"]) in told.splitlines()
+    assert "attncheck is kept away" in told
