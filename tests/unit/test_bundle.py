@@ -312,7 +312,7 @@ def test_a_runtime_that_only_pythonpath_knows_is_found_by_the_script_and_attnche
     path = places["bundle"] / "repro.py"
     path.write_text("import only_here, sys\nsys.exit(1)\n", encoding="utf-8")
     assert "No module named 'only_here'" in fresh.rerun(path, None, {}).output
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places.values())))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(places[name]) for name in ("runtime", "checkout")))
     assert fresh.rerun(path, None, {}).output == ""
     path.write_text("import os, sys\nprint(os.environ['PYTHONPATH'])\nimport attncheck\n", encoding="utf-8")
     told = fresh.rerun(path, None, {}).output
