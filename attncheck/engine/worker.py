@@ -29,6 +29,8 @@ MAIN = Path(__file__).parent.parent / "worker" / "main.py"
 START_LIMIT = 60.0
 """Seconds that a runtime may take to import and open its device."""
 
+STDERR_LIMIT = 1.0
+"""Seconds to wait for the end of a request's stderr after its reply."""
 STDERR_LINES = 40
 MESSAGE_LINES = 12
 _OF_ITS_OWN: dict[str, Any] = (
@@ -60,6 +62,8 @@ class Worker:
         memory_limit: the most resident memory in bytes that the process may hold while it answers; None for no limit.
         """
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
+        self._stderr_read = threading.Condition()
+        self._stderr_of = 0  # the last request whose part of stderr has been read
         self._memory_limit = memory_limit
         self._launch = launch
         self._asked = 0
@@ -147,6 +151,7 @@ class Worker:
     def _ask(self, request: dict[str, Any], limit: float) -> Any:
         self._asked += 1
         answer = self._exchange({**request, "id": self._asked}, limit)
+        self._await_stderr()
         if "failed" in answer:
             raise WorkerFailed(Verdict(answer["failed"]), printable(answer["message"]))
         return answer["ok"]
@@ -186,9 +191,27 @@ class Worker:
             )
         return WorkerFailed(Verdict.CRASH, f"the backend's process {_death(code)}")
 
+    def _await_stderr(self) -> None:
+        """Wait for what the request has written to stderr, which may come later than its reply.
+
+        A runtime that has closed stderr marks no end there: it is waited for once.
+        """
+        with self._stderr_read:
+            read = self._stderr_read.wait_for(lambda: self._stderr_of >= self._asked, STDERR_LIMIT)
+        if not read:
+            self._stderr_of = sys.maxsize
+
     def _read_stderr(self) -> None:
         for line in cast("BinaryIO", self._process.stderr):
-            self._stderr.append(line.decode(errors="replace").rstrip())
+            ended = wire.ended_on_stderr(line)
+            if ended is None:
+                self._stderr.append(line.decode(errors="replace").rstrip())
+                continue
+            if self._stderr and not self._stderr[-1]:
+                self._stderr.pop()  # the mark begins a line of its own
+            with self._stderr_read:
+                self._stderr_of = max(self._stderr_of, ended)
+                self._stderr_read.notify()
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,9 @@ reply a request, in order, with the request's "id":
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
+Behind what a request has written to stderr stands a mark, wire.end_of_stderr: stderr has a pipe of its own, which may
+be read later than the reply.
+
 "bind" gives an input the array that the last run of any handle left as an output, cut to its first "rows" slots (the
 last axis but one): a step eats the present of the one before as its past, rewound or whole, and the array does not
 cross the pipe.
@@ -19,6 +22,7 @@ A request that fails is answered with ``{"failed": verdict, "message": ...}``. A
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -76,7 +80,18 @@ def _serve(runtime: Any, requests: BinaryIO, replies: BinaryIO) -> None:
         answer = _answer(lambda: service.answer(request))  # noqa: B023
         if os.getpid() != worker:
             os._exit(0)  # a copy that the runtime has made of this process must not answer for it
+        _close_stderr_of(request["id"])
         wire.send(replies, dict(answer, id=request["id"]))
+
+
+def _close_stderr_of(request: int) -> None:
+    """Flush what the request has printed, and mark where its part of stderr ends: none of it belongs to a later one."""
+    for stream in (sys.stdout, sys.stderr):
+        # A runtime may have closed or replaced it.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, wire.end_of_stderr(request))
 
 
 class Service:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, BinaryIO, List
+from typing import Any, BinaryIO, List, Optional
 
 import numpy as np
 
@@ -72,3 +72,17 @@ def _unpack(data: Any, stream: BinaryIO) -> Any:
     if "$bytes" in data:
         return _exactly(stream, data["$bytes"])
     return {key: _unpack(value, stream) for key, value in data.items()}
+
+
+_END = b"\x1eend of request "
+
+
+def end_of_stderr(request: int) -> bytes:
+    """The line that stands on stderr behind what this request has written there."""
+    return b"\n%s%d\n" % (_END, request)
+
+
+def ended_on_stderr(line: bytes) -> Optional[int]:
+    """The request that a line of stderr is the end of; None for a line that the runtime has written."""
+    number = line[len(_END) :].strip()
+    return int(number) if line.startswith(_END) and number.isdigit() else None

@@ -51,6 +51,8 @@ class Faulty:
         if how == "print":
             print("garbage on stdout")
             os.write(1, b"\x00raw garbage\n")
+        if how == "closes-stderr" and not self.runs:
+            os.close(2)
         self.runs += 1
         if how == "raise-later" and self.runs > 1:
             raise RuntimeError("not this time")

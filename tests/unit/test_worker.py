@@ -200,7 +200,18 @@ def test_a_message_cannot_steer_the_terminal(worker: Worker) -> None:
 
 
 def test_stderr_is_that_of_the_case_alone(worker: Worker) -> None:
+    for _ in range(20):
+        run(worker, "print")
+        assert "garbage on stdout" in worker.stderr
+        assert "raw garbage" in worker.stderr
+        worker.prepare({"how": "clean"}, 20.0)
+        assert worker.stderr == ""
     run(worker, "print")
     with pytest.raises(WorkerFailed):
         run(worker, "exit")
     assert "garbage on stdout" not in worker.stderr
+
+
+def test_a_runtime_that_closes_stderr_still_answers(worker: Worker) -> None:
+    for _ in range(3):
+        assert run(worker, "closes-stderr")["outputs"]
