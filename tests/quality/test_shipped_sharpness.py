@@ -12,10 +12,10 @@ from attncheck.compare.judge import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.engine import sessions
 from attncheck.graph.session import session
-from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
-from attncheck.oracle.wrong.extras import EXTRAS
+from attncheck.oracle.wrong.masks import MASKS
 from attncheck.oracle.wrong.recurrences import RECURRENCES
+from attncheck.oracle.wrong.sinks import SINKS
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
@@ -119,7 +119,7 @@ def test_every_wrong_kernel_is_rejected_somewhere() -> None:
     asked = {name for _, told in shipped() for name in told.relevant}
     every = {wrong.name for wrong in CATALOGUE} | {wrong.name for wrong in TURNING}
     every |= {wrong.name for wrong in RECURRENCES}
-    assert every - {wrong.name for wrong in (*EXTRAS, *BIASES)} <= asked
+    assert every - {wrong.name for wrong in (*SINKS, *MASKS)} <= asked
     assert asked - rejected == set()
 
 

@@ -224,6 +224,7 @@ SHOWN: dict[str, dict[str, Any]] = {
     "projection-key-for-value": {"op": "ms-attention", "q_len": (3,)},
     "projection-by-heads": {"op": "ms-attention", "q_len": (3,)},
     "packed-in-blocks": {"op": "mha", "q_len": (3,), "packed": "kv"},
+    "packed-key-for-value": {"op": "gqa", "q_len": (3,), "packed": "qkv"},
 }
 
 

@@ -15,20 +15,22 @@ from numpy.typing import NDArray
 from attncheck.compare.judge import errors
 from attncheck.graph import read, write
 from attncheck.oracle import attention
-from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
 from attncheck.oracle.wrong.entry import Wrong
-from attncheck.oracle.wrong.extras import EXTRAS as _EXTRAS
 from attncheck.oracle.wrong.kernel import compute
+from attncheck.oracle.wrong.masks import MASKS
 from attncheck.oracle.wrong.recipe import Recipe
+from attncheck.oracle.wrong.sinks import SINKS
 from attncheck.problem import Arrays, Mask, Problem, Scores, ScoreStage
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
 
 Float = NDArray[np.float64]
 
-EXTRAS = [wrong for wrong in CATALOGUE if wrong.name in {extra.name for extra in _EXTRAS}]
-FEATURED = {extra.name for extra in (*_EXTRAS, *BIASES)}
+ELSEWHERE = {"mask-to-length", "mask-end-ignored", "softcap-after-bias", "packed-key-for-value"}
+"""What tests/unit/test_wrong_masks.py shows."""
+FEATURED = {wrong.name for wrong in (*SINKS, *MASKS)} | ELSEWHERE
+EXTRAS = [wrong for wrong in CATALOGUE if wrong.name in FEATURED - ELSEWHERE]
 BY_NAME = {wrong.name: wrong for wrong in CATALOGUE}
 
 FEATURES: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
 from attncheck.problem import Problem
@@ -67,8 +67,8 @@ def short(loaded: int, scored: int, kept: bool) -> Wrong:
 
 def _beyond(loaded: int) -> Callable[[Problem], bool]:
     def relevant(problem: Problem) -> bool:
-        rows = mask.stated(problem)
-        return mask.plain(problem) and bool(
+        rows = intervals.stated(problem)
+        return intervals.plain(problem) and bool(
             (problem.visible[..., 1][rows] > np.maximum(loaded, problem.visible[..., 0][rows])).any()
         )
 
@@ -112,7 +112,7 @@ def _short_blocks(tile: Tile, loaded: int, scored: int, kept: bool) -> Float:
 def _seen(problem: Problem) -> NDArray[np.bool_]:
     """Which slots some query sees, of those that are not the only one of every query that sees them."""
     seen = np.zeros(problem.capacity, np.bool_)
-    rows = mask.stated(problem)
+    rows = intervals.stated(problem)
     for low, high in np.unique(problem.visible[rows], axis=0):
         if high - low > 1:
             seen[low:high] = True

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from attncheck.oracle.wrong.biases import BIASES
 from attncheck.oracle.wrong.block_masks import BLOCK_MASKS
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.caches import CACHES
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.evictions import EVICTIONS
-from attncheck.oracle.wrong.extras import EXTRAS
 from attncheck.oracle.wrong.heads import HEADS
 from attncheck.oracle.wrong.lengths import LENGTHS
 from attncheck.oracle.wrong.masks import MASKS
@@ -20,6 +18,8 @@ from attncheck.oracle.wrong.positions import POSITIONS
 from attncheck.oracle.wrong.presents import PRESENTS
 from attncheck.oracle.wrong.projections import PROJECTIONS
 from attncheck.oracle.wrong.scores import SCORES
+from attncheck.oracle.wrong.sinks import SINKS
+from attncheck.oracle.wrong.windows import WINDOWS
 from attncheck.problem import Problem
 
 OFTEN_TWO = {
@@ -31,7 +31,7 @@ OFTEN_TWO = {
 """Features that a dispatch path leaves out beside another fault."""
 
 _GROUPS = (
-    tuple(reversed(HEADS)), SCORES, MASKS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, EXTRAS, BIASES, NORMS, EVICTIONS,
+    tuple(reversed(HEADS)), SCORES, WINDOWS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, SINKS, MASKS, NORMS, EVICTIONS,
     PROJECTIONS, CACHES, PAGES, BLOCK_MASKS,
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe, Results
 from attncheck.problem import Problem
@@ -107,13 +107,13 @@ HEADS = (
     Wrong(
         "score-upper-half-ignored",
         "the upper half of head_dim left out of q.k",
-        lambda problem: problem.head_dim > 1 and mask.scores_matter(problem),
+        lambda problem: problem.head_dim > 1 and intervals.scores_matter(problem),
         _without_key_dims(lambda problem: _lower_half(problem.head_dim)),
     ),
     Wrong(
         "score-tail-ignored",
         "the tail of head_dim left out of q.k (dims beyond the last whole vector of 4)",
-        lambda problem: problem.head_dim % VECTOR != 0 and mask.scores_matter(problem),
+        lambda problem: problem.head_dim % VECTOR != 0 and intervals.scores_matter(problem),
         _without_key_dims(_key_tail),
     ),
     Wrong("last-query-dropped", "the last query row of each entry zero", lambda _: True, _zero_rows(_not_last_row)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe, Results
 from attncheck.problem import Problem
@@ -19,18 +19,18 @@ def _one_length(pick: Pick) -> Callable[[Problem], Problem | None]:
     """Take one entry's lengths for all: where it appends, how far it reads, at which position it turns."""
 
     def other(problem: Problem) -> Problem | None:
-        how = mask.read(problem)
+        how = intervals.read(problem)
         if how is None:
             return None
         if len(set(zip(problem.past_len, problem.new_len, strict=True))) == 1:
             end = np.full_like(how.end, pick(tuple(how.end.tolist())))
-            return replace(problem, visible=mask.visible(problem, replace(how, end=end)))
+            return replace(problem, visible=intervals.visible(problem, replace(how, end=end)))
         past_len = (pick(problem.past_len),) * problem.batch
         new_len = (pick(problem.new_len),) * problem.batch
         own = np.asarray(past_len)[:, None] + np.arange(problem.rows)
         end = np.asarray(past_len) + np.asarray(new_len)
         moved = replace(
-            problem, past_len=past_len, new_len=new_len, visible=mask.visible(problem, replace(how, end=end), own)
+            problem, past_len=past_len, new_len=new_len, visible=intervals.visible(problem, replace(how, end=end), own)
         )
         return _with_positions(moved)
 
@@ -57,7 +57,7 @@ def _lengths(name: str, words: str, pick: Pick) -> Wrong:
         if found is None:
             return False
         fewer = any(theirs < own for theirs, own in zip(found.new_len, problem.new_len, strict=True))
-        return fewer or found.past_len != problem.past_len or mask.changed(problem, found.visible)
+        return fewer or found.past_len != problem.past_len or intervals.changed(problem, found.visible)
 
     def change(recipe: Recipe) -> Recipe:
         found = other(recipe.problem)

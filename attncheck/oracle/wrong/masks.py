@@ -1,143 +1,123 @@
-"""Wrong kernels that let a query see other keys: the causal triangle, the window, the first and the last key."""
+"""Wrong kernels with masks and biases: ignored, one head's for all, cut, capped, or taken for something simpler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
-from attncheck.oracle.wrong.mask import Mask
-from attncheck.oracle.wrong.recipe import Recipe
-from attncheck.problem import Problem
-
-Intervals = NDArray[np.int32]
-Other = Callable[[Problem, Mask], Intervals | None]
+from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
+from attncheck.problem import Mask, Problem
 
 
-def _seeing(name: str, words: str, other: Other) -> Wrong:
-    """A kernel whose queries see the intervals that `other` gives (None: the question does not arise)."""
+def _no_masks(recipe: Recipe) -> Recipe:
+    return replace(recipe, problem=replace(recipe.problem, masks=()))
 
-    def intervals(problem: Problem) -> Intervals | None:
-        how = mask.read(problem)
-        return None if how is None else other(problem, how)
 
-    def relevant(problem: Problem) -> bool:
-        found = intervals(problem)
-        return found is not None and not _hidden_by_masks(problem) and mask.changed(problem, found)
+def _first_of(axis: int) -> Callable[[Recipe], Recipe]:
+    """Along `axis`, from the right, a mask's first part stands for all."""
 
     def change(recipe: Recipe) -> Recipe:
-        found = intervals(recipe.problem)
-        return recipe if found is None else replace(recipe, problem=replace(recipe.problem, visible=found))
+        inputs = dict(recipe.inputs)
+        for mask in recipe.problem.masks:
+            array = mask.array(inputs)
+            if _spans(mask, axis):
+                array = np.broadcast_to(np.take(array, [0], axis=axis), mask.shape)
+            inputs[mask.name] = array
+        masks = tuple(replace(mask, content=None) for mask in recipe.problem.masks)
+        return replace(recipe, problem=replace(recipe.problem, masks=masks), inputs=inputs)
 
-    return Wrong(name, words, relevant, change)
-
-
-def _hidden_by_masks(problem: Problem) -> bool:
-    """A boolean mask may hide what an interval shows too much of."""
-    return any(each.kind == "boolean" for each in problem.masks)
-
-
-def _no_triangle(problem: Problem, how: Mask) -> Intervals | None:
-    """A window still begins where it did."""
-    low = problem.visible[..., 0].astype(np.int64)
-    end = np.broadcast_to(how.end[:, None], low.shape)
-    return mask.intervals(low, end) if how.causal else None
+    return change
 
 
-def _triangle(problem: Problem, how: Mask) -> Intervals | None:
-    return None if how.causal else mask.visible(problem, replace(how, causal=True))
+def _spans(mask: Mask, axis: int) -> bool:
+    return len(mask.shape) >= -axis and mask.shape[axis] > 1
 
 
-def _top_left(problem: Problem, how: Mask) -> Intervals | None:
-    own = mask.own_slots(problem) - np.asarray(problem.past_len)[:, None]
-    return mask.visible(problem, how, own) if how.causal else None
+def _some_mask_spans(axis: int) -> Callable[[Problem], bool]:
+    return lambda problem: any(_spans(mask, axis) and _varies(mask, axis) for mask in problem.masks)
 
 
-def _bottom_right(problem: Problem, how: Mask) -> Intervals | None:
-    """The last of all rows, padding included, is taken to see the last key."""
-    own = how.end[:, None] - problem.rows + np.arange(problem.rows)
-    return mask.visible(problem, how, own) if how.causal else None
+def _varies(mask: Mask, axis: int) -> bool:
+    """Whether a mask that the problem itself holds says something else along `axis`; of others nobody knows."""
+    return mask.content is None or bool((mask.content != np.take(mask.content, [0], axis=axis)).any())
 
 
-def _last_key_aligned(problem: Problem, how: Mask) -> Intervals | None:
-    """The last query sees the last key, as after a past, where there is none."""
-    if not how.causal or any(problem.past_len):
-        return None
-    kv_len = np.asarray(problem.kv_len, np.int64)
-    own = (kv_len - np.asarray(problem.q_len))[:, None] + np.arange(problem.rows)
-    return mask.visible(problem, replace(how, end=kv_len), own)
+def _changed(recipe: Recipe, masks: list[tuple[Mask, NDArray[Any]]]) -> Recipe:
+    """The recipe with other masks in place of its own."""
+    inputs = {**recipe.inputs, **{mask.name: array for mask, array in masks}}
+    told = tuple(replace(mask, content=None) for mask, _ in masks)
+    return replace(recipe, problem=replace(recipe.problem, masks=told), inputs=inputs)
 
 
-def _shifted(by: int) -> Other:
-    def other(problem: Problem, how: Mask) -> Intervals | None:
-        return mask.visible(problem, how, mask.own_slots(problem) + by) if how.causal else None
-
-    return other
-
-
-def _window(by: int | None) -> Other:
-    def other(problem: Problem, how: Mask) -> Intervals | None:
-        if how.window is None:
-            return None
-        return mask.visible(problem, replace(how, window=None if by is None else how.window + by))
-
-    return other
+def _counted(recipe: Recipe) -> Recipe:
+    """As many keys as a mask lets take part, but the first ones."""
+    masks = []
+    for mask in recipe.problem.masks:
+        array = mask.array(recipe.inputs)
+        if _has_rows(mask):
+            array = np.arange(mask.shape[-1]) < np.count_nonzero(array, axis=-1, keepdims=True)
+        masks.append((mask, array))
+    return _changed(recipe, masks)
 
 
-def _window_of_first_row(problem: Problem, how: Mask) -> Intervals | None:
-    """The window begins for all rows of a call where it begins for the first."""
-    if how.window is None:
-        return None
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    return mask.intervals(np.broadcast_to(low[:, :1], low.shape), high)
+def _has_rows(mask: Mask) -> bool:
+    """Whether a boolean mask differs from row to row, as padding of keys does not."""
+    return mask.kind != "additive" and len(mask.shape) >= 2 and mask.shape[-2] > 1 and mask.shape[-1] > 2
 
 
-def _last_key(problem: Problem, how: Mask) -> Intervals:
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    return mask.intervals(low, np.minimum(high, how.end[:, None] - 1))
+def _extended(recipe: Recipe) -> Recipe:
+    """Keys behind a mask's end take part, with nothing added."""
+    problem = recipe.problem
+    slots = max(problem.kv_len)
+    masks = []
+    for mask in problem.masks:
+        array = mask.array(recipe.inputs)
+        array = np.broadcast_to(array, (*mask.shape[:-1], mask.slots)) if mask.shape[-1] == 1 else array
+        beyond = np.zeros((*array.shape[:-1], max(0, slots - mask.slots)), array.dtype)
+        whole = np.concatenate([array, beyond if mask.kind == "additive" else beyond == 0], axis=-1)
+        masks.append((replace(mask, shape=whole.shape, slots=whole.shape[-1]), whole))
+    return _changed(recipe, masks)
 
 
-def _first_key(problem: Problem, how: Mask) -> Intervals:
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    return mask.intervals(np.maximum(low, how.first[:, None] + 1), high)
+def _ends_early(problem: Problem) -> bool:
+    if not problem.masks:
+        return False
+    end = min(mask.slots for mask in problem.masks)
+    rows = intervals.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
+    return bool((rows & (problem.visible[..., 1] > end)).any())
 
 
-def _one_key_more(problem: Problem, how: Mask) -> Intervals | None:
-    """A valid length one too long shows where a further slot is there to be read."""
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    longer = (high == how.end[:, None]) & (high < problem.capacity)
-    return mask.intervals(low, high + longer)
+def _cap_after_bias(recipe: Recipe) -> Recipe:
+    softcap = recipe.problem.softcap
+
+    def weights(tile: Tile) -> Float:
+        return softmax(replace(tile, score=softcap * np.tanh(tile.score / softcap)))
+
+    return replace(recipe, problem=replace(recipe.problem, softcap=0.0), weights=weights)
 
 
-def _no_past(problem: Problem, _: Mask) -> Intervals:
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    return mask.intervals(np.maximum(low, np.asarray(problem.past_len)[:, None]), high)
-
-
-def _past_only(problem: Problem, _: Mask) -> Intervals:
-    low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    return mask.intervals(low, np.minimum(high, np.asarray(problem.past_len)[:, None]))
+def _caps_a_bias(problem: Problem) -> bool:
+    biased = any(mask.kind == "additive" and mask.shape[-1] > 1 for mask in problem.masks)
+    return problem.softcap > 0.0 and biased and intervals.scores_matter(problem)
 
 
 MASKS = (
-    _seeing("causal-ignored", "the causal mask ignored", _no_triangle),
-    _seeing("causal-forced", "a causal mask where none is asked for", _triangle),
-    _seeing("causal-top-left", "the causal mask at the top left (past_len forgotten)", _top_left),
-    _seeing("causal-bottom-right", "the causal mask aligned to the last row of the padded query", _bottom_right),
-    _seeing("causal-last-key", "the causal mask at the last key (as after a past)", _last_key_aligned),
-    _seeing("causal-one-ahead", "the causal mask off by one: each query also sees the next key", _shifted(1)),
-    _seeing("causal-one-behind", "the causal mask off by one: no query sees its own key", _shifted(-1)),
-    _seeing("window-ignored", "the window ignored", _window(None)),
-    _seeing("window-one-long", "the window one key too long", _window(1)),
-    _seeing("window-one-short", "the window one key too short", _window(-1)),
-    _seeing("window-of-first-row", "the window of the first query for all queries", _window_of_first_row),
-    _seeing("last-key-dropped", "the last key dropped (valid length one too short)", _last_key),
-    _seeing("first-key-dropped", "the first key dropped", _first_key),
-    _seeing("one-key-more", "one key beyond the valid length read", _one_key_more),
-    _seeing("past-ignored", "the past keys ignored", _no_past),
-    _seeing("new-ignored", "the new keys ignored", _past_only),
+    Wrong("mask-ignored", "the mask or bias ignored", lambda problem: bool(problem.masks), _no_masks),
+    Wrong("mask-of-head-0", "the mask or bias of head 0 used for all heads", _some_mask_spans(-3), _first_of(-3)),
+    Wrong("mask-of-entry-0", "the mask or bias of batch entry 0 used for all", _some_mask_spans(-4), _first_of(-4)),
+    Wrong("mask-of-row-0", "the mask or bias of query row 0 used for all rows", _some_mask_spans(-2), _first_of(-2)),
+    Wrong(
+        "mask-to-length",
+        "a boolean mask with holes taken for a length (the number of its keys)",
+        lambda problem: any(_has_rows(mask) for mask in problem.masks),
+        _counted,
+    ),
+    Wrong("mask-end-ignored", "keys behind the end of a shorter mask visible", _ends_early, _extended),
+    Wrong("softcap-after-bias", "softcap after the bias", _caps_a_bias, _cap_after_bias),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Float, Recipe, normalise, turn
 from attncheck.problem import Arrays, Norm, Problem, Rotary
@@ -18,7 +18,7 @@ DEFAULT_EPSILON = 1e-6
 
 def _normalises(problem: Problem) -> bool:
     """Whether a query's weights depend on the normalisation."""
-    return problem.norm is not None and mask.scores_matter(problem)
+    return problem.norm is not None and intervals.scores_matter(problem)
 
 
 def _when(told: Callable[[Problem, Norm], bool]) -> Callable[[Problem], bool]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Columns, Problem, Projection, Tensor
@@ -27,7 +27,7 @@ def _with(change: Change) -> Callable[[Recipe], Recipe]:
 def _shows_bias(problem: Problem) -> bool:
     """The value's bias always shows; the query's where there are keys to choose between."""
     bias = None if problem.projection is None else problem.projection.bias
-    return bias is not None and (bias.value is not None or (bias.query is not None and mask.several_keys(problem)))
+    return bias is not None and (bias.value is not None or (bias.query is not None and intervals.several_keys(problem)))
 
 
 def _has_key_and_value_bias(problem: Problem) -> bool:
@@ -88,6 +88,15 @@ def _in_blocks(recipe: Recipe) -> Recipe:
     return replace(recipe, problem=moved, inputs=inputs)
 
 
+def _key_for_value(recipe: Recipe) -> Recipe:
+    problem = recipe.problem
+    return replace(recipe, problem=replace(problem, key=problem.value, value=problem.key))
+
+
+def _packs_key_and_value(problem: Problem) -> bool:
+    return problem.key.packed > 0 and problem.key.name == problem.value.name and problem.key != problem.value
+
+
 PROJECTIONS = (
     Wrong(
         "projection-bias-ignored",
@@ -114,4 +123,5 @@ PROJECTIONS = (
         _by_heads,
     ),
     Wrong("packed-in-blocks", "packed heads read in blocks of queries, keys and values", _head_by_head, _in_blocks),
+    Wrong("packed-key-for-value", "key and value swapped where they are packed", _packs_key_and_value, _key_for_value),
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncheck.oracle.wrong import mask
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
 from attncheck.problem import Problem
@@ -20,7 +20,7 @@ UNMOVED = 1.0e-4
 
 def _scaled(name: str, words: str, scale: Callable[[Problem], float]) -> Wrong:
     def relevant(problem: Problem) -> bool:
-        return mask.several_keys(problem) and not math.isclose(scale(problem), problem.scale, rel_tol=1e-3)
+        return intervals.several_keys(problem) and not math.isclose(scale(problem), problem.scale, rel_tol=1e-3)
 
     def change(recipe: Recipe) -> Recipe:
         return replace(recipe, problem=replace(recipe.problem, scale=scale(recipe.problem)))
@@ -30,7 +30,7 @@ def _scaled(name: str, words: str, scale: Callable[[Problem], float]) -> Wrong:
 
 def _capped(name: str, words: str, relevant: Callable[[Problem], bool], softcap: Callable[[Problem], float]) -> Wrong:
     def applies(problem: Problem) -> bool:
-        return problem.softcap > 0.0 and mask.scores_matter(problem) and relevant(problem)
+        return problem.softcap > 0.0 and intervals.scores_matter(problem) and relevant(problem)
 
     def change(recipe: Recipe) -> Recipe:
         return replace(recipe, problem=replace(recipe.problem, softcap=softcap(recipe.problem)))
@@ -49,7 +49,7 @@ def _cap_after_mask(recipe: Recipe) -> Recipe:
         return softmax(replace(tile, score=np.where(seen, tile.score, -problem.softcap)))
 
     end = np.broadcast_to(kv_len[:, None], problem.visible.shape[:2])
-    everything = mask.intervals(np.zeros_like(end, dtype=np.int64), end)
+    everything = intervals.between(np.zeros_like(end, dtype=np.int64), end)
     return replace(recipe, problem=replace(problem, visible=everything), weights=weights)
 
 
@@ -57,10 +57,9 @@ def _cap_shows(problem: Problem) -> bool:
     """A hidden key's weight is at least exp(-2 softcap) of a seen key's: above rounding while softcap is small."""
     weight = math.exp(-2.0 * problem.softcap)
     kv_len = np.asarray(problem.kv_len)[:, None]
-    hides = (mask.stated(problem) & (problem.visible[..., 1] - problem.visible[..., 0] < kv_len)).any()
-    return (
-        problem.softcap > 0.0 and mask.plain(problem) and bool(hides) and weight > 512.0 * dtype(problem.dtype).roundoff
-    )
+    hides = (intervals.stated(problem) & (problem.visible[..., 1] - problem.visible[..., 0] < kv_len)).any()
+    heavy = weight > 512.0 * dtype(problem.dtype).roundoff
+    return problem.softcap > 0.0 and intervals.plain(problem) and bool(hides) and heavy
 
 
 def _weighing(weights: Callable[[Tile], Float]) -> Callable[[Recipe], Recipe]:
@@ -98,9 +97,9 @@ def _moves(block: int) -> Callable[[Problem], bool]:
     """Whether the maximum nearly surely lies beyond a row's first block, in some row of some head."""
 
     def relevant(problem: Problem) -> bool:
-        if not mask.plain(problem):
+        if not intervals.plain(problem):
             return False
-        rows = mask.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
+        rows = intervals.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
         low, high = problem.visible[..., 0][rows], problem.visible[..., 1][rows]
         first = np.minimum((low // block + 1) * block, high) - low
         return bool(problem.heads * np.sum(np.log(first / (high - low))) < math.log(UNMOVED))
@@ -118,7 +117,8 @@ def _leaves_a_row_empty(problem: Problem) -> bool:
     """Whether intervals alone leave a query without a key, and its entry has keys whose mean is not zero."""
     empty = problem.visible[..., 0] >= problem.visible[..., 1]
     holds = np.asarray(problem.kv_len)[:, None] > 0
-    return problem.empty_row == "zero" and not _sinks(problem) and bool((mask.stated(problem) & empty & holds).any())
+    some = bool((intervals.stated(problem) & empty & holds).any())
+    return problem.empty_row == "zero" and not _sinks(problem) and some
 
 
 def _sinks(problem: Problem) -> bool:
@@ -152,7 +152,7 @@ SCORES = (
     Wrong(
         "not-normalised",
         "weights not divided by their sum",
-        lambda problem: mask.several_keys(problem) and mask.plain(problem),
+        lambda problem: intervals.several_keys(problem) and intervals.plain(problem),
         _weighing(_unnormalised),
     ),
     *_running("maximum-not-rescaled", "the running maximum not rescaled", sums=True, totals=True),

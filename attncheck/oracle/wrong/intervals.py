@@ -64,10 +64,10 @@ def visible(problem: Problem, mask: Mask, own: Int | None = None) -> NDArray[np.
     low = np.broadcast_to(mask.first[:, None], own.shape)
     if mask.window is not None:
         low = np.maximum(low, reach - mask.window)
-    return intervals(low, np.minimum(reach, end))
+    return between(low, np.minimum(reach, end))
 
 
-def intervals(low: Int, high: Int) -> NDArray[np.int32]:
+def between(low: Int, high: Int) -> NDArray[np.int32]:
     """[batch, rows, 2] of both ends; an empty interval is [0, 0)."""
     both = np.stack([np.maximum(low, 0), high], axis=-1)
     return np.where((both[..., :1] < both[..., 1:]), both, 0).astype(np.int32)
@@ -78,7 +78,7 @@ def changed(problem: Problem, other: NDArray[np.int32]) -> bool:
 
     Where a row without a key gives the mean of V, it is as good as seeing the only key that there is.
     """
-    here = intervals(problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64))
+    here = between(problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64))
     differ = (here != other).any(axis=-1)
     if problem.empty_row == "mean":
         differ &= np.asarray(problem.kv_len)[:, None] > 1
