@@ -25,25 +25,20 @@ DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
     """Whether the graph is ai.onnx Attention 23 or 24."""
-    if problem.op != ATTENTION:
-        return False
-    return all(it.version < 25 for it in onnx.load_model_from_string(case.model).opset_import if it.domain == "")
+    return problem.op == ATTENTION and case.opset < 25
 
 
 def _computes_softmax_in_bfloat16(case: Case, problem: Problem) -> bool:
     """Whether ai.onnx Attention asks for that precision."""
-    if problem.op != ATTENTION:
-        return False
-    (node,) = onnx.load_model_from_string(case.model).graph.node
-    return any(it.name == "softmax_precision" and it.i == onnx.TensorProto.BFLOAT16 for it in node.attribute)
+    asked = (it.i for it in case.node.attribute if it.name == "softmax_precision")
+    return problem.op == ATTENTION and onnx.TensorProto.BFLOAT16 in asked
 
 
 def _is_longer_than_its_caches(case: Case, problem: AnyProblem) -> bool:
     """Whether each entry has more rows than the caches, which is another matter than how far positions reach."""
     if not isinstance(problem, RotaryProblem) or "position_ids" not in case.inputs:
         return False
-    (node,) = onnx.load_model_from_string(case.model).graph.node
-    packed = any(attribute.name == "is_packed_batching" and attribute.i for attribute in node.attribute)
+    packed = any(attribute.name == "is_packed_batching" and attribute.i for attribute in case.node.attribute)
     return not packed and problem.rows > case.inputs[problem.rotary.cos].shape[0]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-import onnx
 from onnx import TensorProto, helper
 
 from attncheck.backends.base import Hello, Launch
@@ -29,18 +28,14 @@ QUERY_SEQLENS = ("GroupQueryAttention", 16)
 
 
 def _takes(case: Case, operator: str, index: int) -> bool:
-    """Whether a node of this operator is given its optional input number `index`."""
-    return any(len(node.input) > index and node.input[index] for node in _nodes(case, operator))
+    """Whether the node is of this operator, and given its optional input number `index`."""
+    return case.node.op_type == operator and bool([*case.node.input[index:], ""][0])
 
 
 def _looks_ahead(case: Case, *_: object) -> bool:
-    """Whether a GroupQueryAttention node is not causal."""
-    attributes = [attribute for node in _nodes(case, "GroupQueryAttention") for attribute in node.attribute]
-    return any(attribute.name == "causal" and attribute.i == 0 for attribute in attributes)
-
-
-def _nodes(case: Case, operator: str) -> list[onnx.NodeProto]:
-    return [node for node in onnx.load_from_string(case.model).graph.node if node.op_type == operator]
+    """Whether the node is a GroupQueryAttention that is not causal."""
+    causal = [attribute.i for attribute in case.node.attribute if attribute.name == "causal"]
+    return case.node.op_type == "GroupQueryAttention" and 0 in causal
 
 
 def _lacks_f16(_: Case, problem: AnyProblem, hello: Hello) -> bool:

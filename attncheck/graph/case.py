@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from attncheck.scenario.model import Kernel, Scenario, Tolerance
@@ -52,6 +54,23 @@ class Case:
     outputs: tuple[Output, ...]
     digest: str
     published: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+    @cached_property
+    def node(self) -> onnx.NodeProto:
+        """The one node of its graph, beside constants."""
+        nodes: list[onnx.NodeProto] = [node for node in self._graph.graph.node if node.op_type != "Constant"]
+        (only,) = nodes
+        return only
+
+    @cached_property
+    def opset(self) -> int:
+        """The version of the node's domain that the model imports."""
+        named: dict[str, int] = {it.domain or "ai.onnx": it.version for it in self._graph.opset_import}
+        return named[self.node.domain or "ai.onnx"]
+
+    @cached_property
+    def _graph(self) -> onnx.ModelProto:
+        return onnx.load_model_from_string(self.model)
 
     @property
     def kernel(self) -> Kernel | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from attncheck.backends import refusals
@@ -219,6 +221,20 @@ def test_torch_declares_what_its_function_has_no_argument_for() -> None:
     assert refused(TorchSdpa(), scenario(window=2), hello) is None
     assert "softcap" in (refused(TorchSdpa(), scenario(softcap=2.0), hello) or "")
     assert "rotate" in (refused(TorchSdpa(), scenario(rotary="half"), hello) or "")
+
+
+def test_a_constant_beside_the_node_changes_nothing_that_a_backend_declares() -> None:
+    case = write.build(scenario(op="attention", opset=23, scale=-1.0))
+    problem = graph.problem(case.model, case.inputs)
+    model = onnx.load_model_from_string(case.model)
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["unused"], value_float=1.0))
+    beside = replace(case, model=model.SerializeToString())
+    assert (beside.node, beside.opset) == (case.node, 23)
+    for backend, runtime in ((OrtCpu(), "onnxruntime"), (OnnxRef(), "onnx"), (OrtWebgpu(), "onnxruntime")):
+        hello = Hello({runtime: "1.32.0"})
+        assert backend.unsupported(beside, problem, hello) == backend.unsupported(case, problem, hello)
+    reason = "Attention 23 and 24 take only a scale above 0"
+    assert OrtCpu().unsupported(beside, problem, Hello({"onnxruntime": "1.32.0"})) == reason
 
 
 def test_the_reference_evaluator_takes_standard_operators_alone() -> None:
