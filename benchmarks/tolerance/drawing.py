@@ -73,7 +73,9 @@ def draw(seed: int, index: int) -> Scenario:
     memory = LONG_MEMORY if long else MEMORY
     values: dict[str, Value] = {}
     for axis in FIRST:
-        values[axis] = dice.choice(_words(dice, axis))
+        words = [word for word in _words(dice, axis) if _possible({**values, axis: word}, memory)]
+        if words:
+            values[axis] = dice.choice(words)
     others = [axis for axis in AXES if axis not in FIRST and drawn(axis)]
     wanted = [axis for axis in others if dice.random() < SHARE.get(axis, OTHERWISE)]
     for axis in (*wanted, *wanted):
