@@ -23,7 +23,7 @@ from benchmarks.tolerance.factor import factor
 
 def test_every_axis_of_the_language_is_drawn_with_every_value_it_lists() -> None:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for index in range(1500):
+    for index in range(3000):
         for axis, value in draw(0, index).written:
             found[axis].add(value)
     assert {axis for axis in AXES if not drawn(axis)} == set(AXES) - set(found)
