@@ -4,6 +4,8 @@
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 BIN := .venv/bin
+# A file at a time to each core: what a module sets up once is set up once.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 QUICK := not slow and not gpu and not provisioning
 SLOW := slow and not gpu and not provisioning
 
@@ -28,11 +30,11 @@ run: setup
 	@$(BIN)/attncheck run scenarios/
 
 test: lint
-	$(BIN)/python -m pytest -m '$(QUICK)'
+	$(PYTEST) -m '$(QUICK)'
 
 test-all: test
 	@tools/setup.sh --swiftshader
-	$(BIN)/python -m pytest -m '$(SLOW)'
+	$(PYTEST) -m '$(SLOW)'
 
 lint: setup
 	$(BIN)/ruff check .
