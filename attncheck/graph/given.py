@@ -41,6 +41,9 @@ def _misfit(it: AnyProblem, inputs: Arrays) -> str:
     if isinstance(it, Problem) and it.heads % it.kv_heads:
         return f"{it.heads} heads cannot share {it.kv_heads} kv_heads"
     for role in it.inputs:
+        array, held = inputs[role.tensor.name], role.tensor.packed or role.shape[1]
+        if role.tensor.layout == "bsnh" and array.ndim == 3 and array.shape[2] % held:
+            return f"the {array.shape[2]} columns of {role.tensor.name} are not {held} heads of one width"
         found = role_heads(inputs[role.tensor.name], role.tensor, role.shape[1]).shape
         wanted = stored_shape(role.shape, role.dtype)
         if found != wanted:

@@ -18,6 +18,7 @@ from attncheck.graph.case import GivenModel
 from attncheck.graph.model_file import UnusableModel
 from attncheck.oracle import attention
 from attncheck.problem import Problem
+from attncheck.scenario import from_command_line
 from attncheck.scenario.model import Scenario
 from tests.drawing import attention_scenarios, featured_scenarios, projected_scenarios, scenario, scenarios
 
@@ -112,6 +113,77 @@ def rotary_with(folder: Path, **changed: slice) -> tuple[model_file.ModelFile, d
 def test_caches_of_two_widths_are_said(tmp_path: Path) -> None:
     it, arrays = rotary_with(tmp_path, sin_cache=slice(7))
     with pytest.raises(UnusableModel, match=r"sin_cache of shape \[8, 7\] has no 8 columns"):
+        given_model.case(it, "m::n", feeds.given(it, arrays, "arrays"), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "heads", "said"),
+    [
+        (
+            "op=mha q_len=4 heads=4",
+            "num_heads",
+            5,
+            r"with 5 heads does not take query of shape \[1, 4, 64\]: its 64 columns",
+        ),
+        ("op=mha q_len=4 heads=4", "num_heads", 0, "with 0 heads does not take query"),
+        (
+            "op=attention heads=10 kv_heads=2 q_len=4",
+            "kv_num_heads",
+            5,
+            r"with 5 heads does not take V of shape \[1, 4, 32\]",
+        ),
+        ("op=gqa kv_heads=2 q_len=4 heads=4", "num_heads", 6, "with 6 heads does not take query"),
+        (
+            "op=gqa kv_heads=2 packed=qkv q_len=4 heads=4",
+            "num_heads",
+            5,
+            "with 5 heads and 4 of keys and values does not take query",
+        ),
+        ("op=sparse kv_heads=2 q_len=4 heads=4", "num_heads", 6, "with 6 heads does not take query"),
+        ("op=paged kv_heads=2 q_len=4 heads=4", "num_heads", 6, "with 6 heads does not take query"),
+        (
+            "op=paged kv_heads=2 packed=qkv q_len=4 heads=4",
+            "num_heads",
+            6,
+            "with 6 heads and 4 of keys and values does not take query",
+        ),
+        (
+            "op=ms-attention q_len=4 heads=4",
+            "num_heads",
+            5,
+            r"with 5 heads does not take weights of shape \[64, 192\]: its 64 columns",
+        ),
+        ("op=decoder-mha q_len=1 past_len=3 heads=4", "num_heads", 5, "with 5 heads does not take query"),
+        ("op=linear q_len=4 heads=4", "q_num_heads", 5, "with 5 heads does not take query"),
+        ("op=linear q_len=4 heads=4", "kv_num_heads", 5, "with 5 heads does not take value"),
+        ("op=rotary q_len=4 heads=4", "num_heads", 5, "with 5 heads does not take X"),
+        ("op=ms-rotary q_len=4 heads=4", "num_heads", 5, "with 5 heads does not take input"),
+    ],
+)
+def test_heads_that_do_not_divide_the_columns_are_said(
+    tmp_path: Path, text: str, attribute: str, heads: int, said: str
+) -> None:
+    case = write.build(from_command_line(f"head_dim=16 {text}"))
+    proto = onnx.load_model_from_string(case.model)
+    (node,) = proto.graph.node
+    kept = [it for it in node.attribute if it.name != attribute]
+    node.ClearField("attribute")
+    node.attribute.extend([*kept, onnx.helper.make_attribute(attribute, heads)])
+    onnx.save(proto, tmp_path / "m.onnx")
+    it = model_file.load(tmp_path / "m.onnx", LIMIT)
+    with pytest.raises(UnusableModel, match=said):
+        given_model.case(it, "m::n", feeds.given(it, dict(case.inputs), "arrays"), "")
+
+
+def test_a_key_whose_columns_its_heads_cannot_share_is_said(tmp_path: Path) -> None:
+    case = write.build(scenario(op="mha", q_len=(4,), past_len=(0,), heads=4, kv_heads=4, head_dim=16))
+    proto = onnx.load_model_from_string(case.model)
+    for value in proto.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    onnx.save(proto, tmp_path / "m.onnx")
+    it = model_file.load(tmp_path / "m.onnx", LIMIT)
+    arrays = {**case.inputs, "key": np.asarray(case.inputs["key"])[:, :, :63]}
+    with pytest.raises(UnusableModel, match="the 63 columns of key are not 4 heads of one width"):
         given_model.case(it, "m::n", feeds.given(it, arrays, "arrays"), "")
 
 

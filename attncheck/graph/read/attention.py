@@ -114,7 +114,8 @@ def _shape(node: Node) -> _Shape:
         if not heads or not kv_heads:
             raise Unreadable(f"{node.op} with 3-D inputs needs the attributes q_num_heads and kv_num_heads")
         batch, rows, width = query.shape
-        new, dim, v_dim = key.shape[1], width // heads, value.shape[2] // kv_heads
+        new = key.shape[1]
+        dim, v_dim = node.head_dim(0, width, heads), node.head_dim(2, value.shape[2], kv_heads)
     said = node.array(6)
     kv_len = np.full(batch, past_rows + new) if said is None else np.asarray(said, np.int64).reshape(batch)
     offset = np.full(batch, past_rows) if said is None or past_rows else kv_len - rows

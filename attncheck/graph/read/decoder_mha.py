@@ -95,7 +95,7 @@ def _new(node: Node, heads: int) -> mha.New:
     """Query, key and value in the three published forms."""
     (name, query), key, value = node.required(0), node.array(1), node.array(2)
     rows, columns = query.shape[1:]
-    if key is None and value is None and columns % (3 * heads) == 0:
+    if key is None and value is None and heads and columns % (3 * heads) == 0:
         dim = columns // (3 * heads)
         first, second, third = (Tensor(name, "bsnh", 3 * heads, part * heads) for part in range(3))
         return mha.New(first, second, third, rows, dim, dim)
@@ -107,5 +107,6 @@ def _new(node: Node, heads: int) -> mha.New:
         )
     kept = key.ndim == 4
     first, second = (Tensor(node.required(index)[0], "bnsh" if kept else "bsnh") for index in (1, 2))
-    new_rows, v_head_dim = (key.shape[2], value.shape[3]) if kept else (key.shape[1], value.shape[2] // heads)
-    return mha.New(Tensor(name, "bsnh"), first, second, new_rows, columns // heads, v_head_dim, kept)
+    width = node.head_dim(0, columns, heads)
+    new_rows, v_head_dim = mha.rows_and_dim(node, key, value, heads)
+    return mha.New(Tensor(name, "bsnh"), first, second, new_rows, width, v_head_dim, kept)

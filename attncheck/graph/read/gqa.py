@@ -45,7 +45,7 @@ def read(node: Node) -> Problem:
     heads, kv_heads = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
     query, key, value = _new(node, heads, kv_heads)
     batch, rows, width = node.required(0)[1].shape
-    head_dim = width // (query.packed or heads)
+    head_dim = node.head_dim(0, width, heads, 2 * kv_heads if query.packed else 0)
     lengths = _lengths(node, rows)
     longest = int(node.required(6)[1].reshape(-1)[0])
     past_key, past_value = node.name(3), node.name(4)

@@ -20,7 +20,7 @@ def read(node: Node) -> LinearProblem:
     rule = _rule(node)
     heads, kv_heads = node.attribute("q_num_heads", 1), node.attribute("kv_num_heads", 1)
     batch, rows, width = node.required(0)[1].shape
-    head_dim, v_head_dim = width // heads, node.required(2)[1].shape[2] // kv_heads
+    head_dim, v_head_dim = node.head_dim(0, width, heads), node.head_dim(2, node.required(2)[1].shape[2], kv_heads)
     decay, beta = node.array(4), node.array(5)
     gated, delta = rule.startswith("gated"), rule.endswith("delta")
     present = node.output(1)

@@ -106,9 +106,9 @@ def _new(node: Node, heads: int) -> New:
         first, second, third = (Tensor(query_name, "bsnph", 3 * heads, part * heads) for part in range(3))
         return New(first, second, third, query.shape[1], query.shape[4], query.shape[4])
     own = Tensor(query_name, "bsnh")
-    width = query.shape[-1] // heads
     if key is not None and dims == (3, 5, 0) and key.shape[2:4] == (heads, 2):
         first, second = (Tensor(node.required(1)[0], "bsnph", 2 * heads, part * heads) for part in range(2))
+        width = node.head_dim(0, query.shape[2], heads)
         return New(own, first, second, key.shape[1], width, key.shape[4])
     if key is None or value is None or dims not in ((3, 3, 3), (3, 4, 4)):
         shapes = ", ".join("none" if array is None else str(list(array.shape)) for array in (query, key, value))
@@ -119,8 +119,14 @@ def _new(node: Node, heads: int) -> New:
         )
     kept = key.ndim == 4
     first, second = (Tensor(node.required(index)[0], "bnsh" if kept else "bsnh") for index in (1, 2))
-    new_rows, v_head_dim = (key.shape[2], value.shape[3]) if kept else (key.shape[1], value.shape[2] // heads)
+    width = node.head_dim(0, query.shape[2], heads)
+    new_rows, v_head_dim = rows_and_dim(node, key, value, heads)
     return New(own, first, second, new_rows, width, v_head_dim, kept)
+
+
+def rows_and_dim(node: Node, key: NDArray[np.generic], value: NDArray[np.generic], heads: int) -> tuple[int, int]:
+    """How many rows key and value have, and how wide a head of the value is, whether they are of 3 axes or of 4."""
+    return (key.shape[2], value.shape[3]) if key.ndim == 4 else (key.shape[1], node.head_dim(2, value.shape[2], heads))
 
 
 def projection(node: Node, index: int, heads: int, new: New) -> Projection | None:

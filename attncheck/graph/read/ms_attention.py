@@ -29,6 +29,7 @@ def read(node: Node) -> Problem:
     name, array = node.required(0)
     batch, rows, _ = array.shape
     projection, widths = _projection(node)
+    head_dim = node.head_dim(1, widths[0], heads)
     past = node.array(4)
     slots = 0 if past is None else past.shape[3]
     shares = node.attribute("past_present_share_buffer", 0) == 1
@@ -44,15 +45,15 @@ def read(node: Node) -> Problem:
         new_rows=rows,
         heads=heads,
         kv_heads=heads,
-        head_dim=widths[0] // heads,
-        v_head_dim=widths[2] // heads,
+        head_dim=head_dim,
+        v_head_dim=node.head_dim(1, widths[2], heads),
         past_capacity=buffers.past_slots,
         capacity=buffers.present_slots,
         q_len=(rows,) * batch,
         past_len=(buffers.past,) * batch,
         new_len=(rows,) * batch,
         visible=mha.visible(node, mask, batch, rows, buffers.past, rows),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(widths[0] // heads),
+        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
         softcap=0.0,
         empty_row="mean",
         rotary=None,

@@ -73,6 +73,20 @@ class Node:
         """The attribute's value, or `default`."""
         return self._attributes.get(name, default)
 
+    def head_dim(self, index: int, columns: int, heads: int, beside: int = 0) -> int:
+        """How many of the `columns` of input `index` each head has. Raises Unreadable where not all have as many.
+
+        heads, beside   of the role itself, and of the roles that share the columns with it
+        """
+        if heads < 1 or columns % (heads + beside):
+            name, array = self.required(index)
+            count = f"{heads} heads" + (f" and {beside} of keys and values" if beside else "")
+            raise Unreadable(
+                f"{self.op} with {count} does not take {name} of shape {list(array.shape)}: its {columns} columns "
+                "cannot be shared out among so many heads"
+            )
+        return columns // (heads + beside)
+
     def refuse_inputs(self, indices: dict[int, str]) -> None:
         """Raise Unreadable when an input that attncheck does not know yet is given."""
         given = [word for index, word in indices.items() if self.name(index) is not None]

@@ -110,10 +110,11 @@ def _new(node: Node, lengths: _Lengths, heads: int, kv_heads: int) -> tuple[Tens
     (query, rows), key, value = node.required(0), node.name(1), node.name(2)
     width = rows.shape[1]
     if key is not None and value is not None:
-        kv_width = kv_heads * width // heads
+        kv_width = kv_heads * node.head_dim(0, width, heads)
         return _tokens(query, lengths, width), _tokens(key, lengths, kv_width), _tokens(value, lengths, kv_width)
     if key is not None or value is not None:
         raise Unreadable(f"{node.op} needs key and value, or neither of them and a packed query")
+    node.head_dim(0, width, heads, 2 * kv_heads)
     firsts = (0, heads, heads + kv_heads)
     packed = [_tokens(query, lengths, width, heads + 2 * kv_heads, first) for first in firsts]
     return packed[0], packed[1], packed[2]

@@ -96,7 +96,7 @@ def _rows(node: Node, array: NDArray[np.generic], columns: int) -> _Rows:
     elif array.ndim == 3:
         batch, rows, width = array.shape
         heads = node.attribute("num_heads", 0) or max(1, width // (2 * columns))
-        head_dim = width // heads
+        head_dim = node.head_dim(0, width, heads)
     else:
         raise Unreadable(f"{node.op} of an input of {array.ndim} axes is not read by attncheck: 3 and 4 are")
     return _Rows(batch, heads, rows, head_dim, turning or head_dim)

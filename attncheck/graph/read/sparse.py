@@ -26,7 +26,7 @@ def read(node: Node) -> Problem:
     heads, kv_heads = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
     query, key, value = _new(node, heads, kv_heads)
     batch, rows, width = node.required(0)[1].shape
-    head_dim = width // (query.packed or heads)
+    head_dim = node.head_dim(0, width, heads, 2 * kv_heads if query.packed else 0)
     past_key, past = node.required(3)
     total = np.asarray(node.required(8)[1], np.int64).reshape(-1)
     new = np.minimum(rows, total)
