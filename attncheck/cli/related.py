@@ -38,7 +38,8 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
     """What the options ask of a run without a reference."""
     if said(ctx, "reference") and given["reference"] != options.NO_REFERENCE:
         raise click.UsageError("a relation has no reference: name the backend with --backend to check it too", ctx)
-    return replace(asked.wanted(ctx, given, "attncheck", "relate"), reference=None)
+    # `minimize` shrinks a case by the oracle; it takes no relation.
+    return replace(asked.wanted(ctx, given, "attncheck", "relate"), reference=None, shrinking=None)
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:

@@ -66,7 +66,8 @@ class Wanted:
     detail: Detail
     reports: tuple[Wish, ...]
     invocation: Invocation
-    shrinking: Invocation
+    shrinking: Invocation | None
+    """The words of `minimize`, where it takes the ids of this run."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _run(
     layout = Layout.fit((case.id for case in cases), names, printer.width)
 
     def shrink(case: str, backend: str) -> str:
-        return wanted.shrinking.command_on(case, chosen.called[backend])
+        """The command, "" where the ids of this run are not for `minimize`."""
+        return wanted.shrinking.command_on(case, chosen.called[backend]) if wanted.shrinking is not None else ""
 
     table = Table(layout, wanted.detail, wanted.invocation.command, shrink)
     seen = _Seen()

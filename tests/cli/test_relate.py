@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def test_what_breaks_is_named_with_the_command_that_checks_it_again(folder: Path
     again = attncheck("relate", "mine.yaml::a/padded-buffer", "--backend", BROKEN, folder=folder)
     assert again.code == ExitCode.FAILED
     assert "1 failed" in again.stdout
+
+
+@pytest.mark.parametrize("selection", [("mine.yaml",), ("--case", "q_len=4 heads=2 past_len=1+3 batch=2")])
+def test_every_command_that_is_printed_works(folder: Path, selection: tuple[str, ...]) -> None:
+    ran = attncheck("relate", *selection, "--backend", BROKEN, "--relation", "padded-buffer", folder=folder)
+    commands = [shlex.split(line) for line in ran.stdout.splitlines() if line.startswith("  attncheck ")]
+    assert len(commands) == 1, "no other than the one that runs it alone: minimize takes no relation"
+    assert "To shrink" not in ran.stdout
+    assert [attncheck(*words[1:], folder=folder).code for words in commands] == [ExitCode.FAILED]
 
 
 def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
