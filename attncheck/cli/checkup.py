@@ -23,6 +23,7 @@ def run(printer: Printer) -> ExitCode:
         lines, well = _backend(backend, printer.width)
         healthy &= well
         printer.print([*lines, BLANK])
+    printer.print([line("`attncheck backends` tells of every other backend")])
     verdict = line("attncheck can run here", "good") if healthy else line("a default backend cannot run here", "bad")
     printer.print([verdict])
     return ExitCode.OK if healthy else ExitCode.BACKEND

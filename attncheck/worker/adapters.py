@@ -11,6 +11,11 @@ INSTALL = (
     "no Vulkan, Metal or D3D12 adapter was found; on Debian or Ubuntu `apt-get install mesa-vulkan-drivers` "
     "gives a software one, elsewhere install the GPU's driver"
 )
+INSTALL_FOR_DAWN = (
+    "Dawn takes none of the adapters here, if there are any: it refuses the llvmpipe of Mesa 22.3 (Debian 12), on which "
+    "the backend wgsl runs. A GPU's own driver serves, and so does SwiftShader: on Debian or Ubuntu `apt-get install "
+    "chromium-common`, then set VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json"
+)
 FEATURES = ("shader-f16", "subgroup", "subgroups")
 """Enabled where the adapter offers them; wgpu calls subgroups by the first name, Dawn by the second."""
 
@@ -52,7 +57,7 @@ def choose(wanted: Optional[str]) -> Any:
     """The first adapter whose name, driver or backend holds `wanted`, hardware before software."""
     adapters = _usable()
     if not adapters:
-        raise Failure("error", INSTALL)
+        raise Failure("error", INSTALL_FOR_DAWN if DAWN else INSTALL)
     for adapter in adapters:
         if wanted is None or wanted.lower() in _words(adapter).lower():
             return adapter

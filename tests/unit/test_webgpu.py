@@ -176,6 +176,17 @@ def test_without_a_vulkan_adapter_the_worker_says_what_to_install(tmp_path: Path
         Worker.started(Launch("webgpu", {"adapter": None}, environment=nothing))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="says how to hide Vulkan drivers from the loader on Linux only")
+def test_where_dawn_takes_no_adapter_the_worker_names_one_that_it_takes(tmp_path: Path) -> None:
+    nothing = {"VK_DRIVER_FILES": str(tmp_path / "none.json"), "VK_ICD_FILENAMES": str(tmp_path / "none.json")}
+    with pytest.raises(BackendUnavailable) as caught:
+        Worker.started(Launch("dawn", {"adapter": None}, environment=nothing))
+    said = str(caught.value)
+    assert "chromium-common" in said
+    assert "VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json" in said
+    assert "mesa-vulkan-drivers" not in said
+
+
 def test_an_adapter_that_is_not_there_is_answered_with_those_that_are() -> None:
     with pytest.raises(worker_module("failure").Failure) as caught:
         worker_module("webgpu").start({"adapter": "no such thing"})
