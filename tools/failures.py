@@ -16,8 +16,16 @@ from attncheck.scenario.select import HUGE
 from attncheck.shipped import scenarios_dir
 
 STAGES = ("prefill", "decode", "chunk")
-DENSE = ("gqa", "mha", "attention")
-TURNS = ("gqa", "sparse")
+SOFTMAX = ("gqa", "mha", "attention", "sparse", "paged", "decoder-mha", "ms-attention")
+"""The operators that weigh keys."""
+RECURRENT = ("linear", "ms-linear")
+"""Those with a state in their place."""
+MASKED = ("gqa", "mha", "attention", "decoder-mha", "ms-attention")
+MODIFIED = ("gqa", "attention", "paged")
+TURNS = ("gqa", "sparse", "paged")
+
+ONE_QUERY = (("decoder-mha", "chunk"),)
+"""DecoderMaskedMultiHeadAttention takes one query row."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +36,21 @@ class Kind:
     examples: str
     needs: str
     shows: Callable[[Scenario], bool]
-    ops: tuple[str, ...] = DENSE
+    ops: tuple[str, ...] = SOFTMAX
     stages: tuple[str, ...] = STAGES
     never: tuple[tuple[str, str], ...] = ()
-    """Paths that the operator's text rules out."""
+    """Paths that cannot have it beside those that `ONE_QUERY` rules out."""
 
     def paths(self) -> Iterator[tuple[str, str]]:
         """Each operator at each stage."""
         every = ((op, stage) for op in self.ops for stage in self.stages)
-        return (path for path in every if path not in self.never)
+        return (path for path in every if path not in (*ONE_QUERY, *self.never))
 
 
 def stage(case: Scenario) -> str:
     """Where in a session a call of this case would stand."""
-    if max(case.past_len) == 0 and not case.cross:
+    before = case.past_state != "absent" if case.op in RECURRENT else max(case.past_len) > 0 or case.cross
+    if not before:
         return "prefill"
     return "decode" if max(case.q_len) == 1 else "chunk"
 
@@ -69,21 +78,23 @@ KINDS: tuple[Kind, ...] = (
         "ONNX Runtime 29002, 29247",
         "three entries or more of different lengths, the first the shortest",
         lambda it: len(it.kv_len) >= 3 and _differ(it.kv_len) and it.kv_len[0] == min(it.kv_len),
-        # It computes every query row, so that a prompt has one length.
-        never=(("attention", "prefill"),),
+        # CPU is wrong in a ragged batch of SparseAttention, so that semantics.yaml has it (`blocks-of-a-ragged-batch`).
+        ops=tuple(op for op in SOFTMAX if op != "sparse"),
+        # They compute every query row, so that a prompt has one length; a first token is one key.
+        never=(("attention", "prefill"), ("decoder-mha", "prefill")),
     ),
     Kind(
         "fully masked rows and tiles",
         "ONNX Runtime 28958, 27831, PyTorch 127055, FlashAttention 2374",
-        "a row without a key, or keys hidden by a mask or a narrow window",
-        lambda it: it.holes != "none" or (it.window is not None and it.window < max(it.kv_len)),
+        "a row without a key, or keys hidden by a mask, by block masks or by a narrow window",
+        lambda it: it.op == "sparse" or it.holes != "none" or (it.window is not None and it.window < max(it.kv_len)),
     ),
     Kind(
         "order of score modifiers, or one dropped on a fast path",
         "onnx 7867, ONNX Runtime 28379, 25927, 25285",
         "softcap, window, sink or smooth softmax",
         lambda it: it.softcap > 0 or it.window is not None or it.sink or it.smooth,
-        ops=("gqa", "attention"),
+        ops=MODIFIED,
     ),
     Kind(
         "two score modifiers together",
@@ -112,37 +123,46 @@ KINDS: tuple[Kind, ...] = (
         "ONNX Runtime 26766, 27885",
         "a bias or mask over the scores",
         lambda it: bool(it.bias or it.mask),
+        ops=MASKED,
     ),
     Kind(
         "tails: head size, sequence, subgroup",
         "ONNX Runtime 29593, 28520, llama.cpp 23040",
         "a head_dim or a number of keys that is no multiple of 16",
         lambda it: it.head_dim % 16 != 0 or max(it.kv_len) % 16 != 0,
+        ops=(*SOFTMAX, *RECURRENT),
     ),
     Kind(
         "float16 range and accumulation",
         "scores stored in float16; errors that grow with the keys",
         "float16",
         lambda it: it.dtype == "float16",
+        ops=(*SOFTMAX, "linear"),
     ),
     Kind(
         "a running maximum or sum that is not rescaled",
         "invisible on normal data",
         "hostile data: rising scores, huge or large logits, ties",
         lambda it: it.data in ("rising-scores", "huge-logit", "large-logits", "ties"),
+        # The data shapes queries and keys, which com.microsoft Attention makes by itself; a first token is one key.
+        ops=tuple(op for op in SOFTMAX if op != "ms-attention"),
+        never=(("decoder-mha", "prefill"),),
     ),
     Kind(
         "layout and head mapping",
         "onnx 7118",
-        "more query heads than KV heads, packed heads, or 4-D tensors",
-        lambda it: it.heads > it.kv_heads or it.packed != "none" or it.layout == "bnsh",
+        "query heads and KV heads in different numbers, packed heads, or 4-D tensors",
+        lambda it: it.heads != it.kv_heads or it.packed != "none" or it.layout == "bnsh",
+        ops=(*SOFTMAX, *RECURRENT),
     ),
     Kind(
         "sizes past a limit",
         "ONNX Runtime 28802, 27434",
         "more than 1,024 keys, or 65,535 of anything (tag `huge`)",
         lambda it: max(it.kv_len) > 1024 or it.batch > 1024 or HUGE in it.tags,
-        ops=("gqa",),
+        # The limit is one of keys, which a decode meets at the least cost; a SparseAttention's mask is as long squared.
+        ops=("gqa", "mha", "attention", "paged", "decoder-mha"),
+        never=tuple((op, at) for op in ("attention", "paged", "decoder-mha") for at in ("prefill", "chunk")),
     ),
 )
 

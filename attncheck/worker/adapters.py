@@ -12,9 +12,9 @@ INSTALL = (
     "gives a software one, elsewhere install the GPU's driver"
 )
 INSTALL_FOR_DAWN = (
-    "Dawn takes none of the adapters here, if there are any: it refuses the llvmpipe of Mesa 22.3 (Debian 12), on which "
-    "the backend wgsl runs. A GPU's own driver serves, and so does SwiftShader: on Debian or Ubuntu `apt-get install "
-    "chromium-common`, then set VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json"
+    "Dawn takes none of the adapters here, if there are any: it refuses the llvmpipe of Mesa 22.3 (Debian 12), on "
+    "which the backend wgsl runs. A GPU's own driver serves, and so does SwiftShader: on Debian or Ubuntu `apt-get "
+    "install chromium-common`, then set VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json"
 )
 FEATURES = ("shader-f16", "subgroup", "subgroups")
 """Enabled where the adapter offers them; wgpu calls subgroups by the first name, Dawn by the second."""

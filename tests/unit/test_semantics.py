@@ -21,13 +21,18 @@ PAGE = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
 def last_cells() -> list[str]:
     """The scenario column of every row."""
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and "---" not in line]
-    return [cell for row in rows if (cell := row.rstrip("| ").split("|")[-1].strip()) != "scenario"]
+    return [cell for row in rows if (cell := row.removesuffix("|").split("|")[-1].strip()) != "scenario"]
 
 
 def test_every_scenario_is_a_row_of_the_page_and_every_named_one_exists() -> None:
     written = {case.id.split("::")[1].split(":")[0] for case in load([CASES], base=CASES.parent)}
     named = {name for cell in last_cells() for name in re.findall(r"^`([a-z-]+)`$", cell)}
     assert named == written
+
+
+def test_every_row_names_what_shows_it_or_says_why_nothing_can() -> None:
+    forms = re.compile(r"`[a-z-]+`|`--case '[^']+'`|none: .+")
+    assert [cell for cell in last_cells() if not forms.fullmatch(cell)] == []
 
 
 def test_a_case_without_a_file_can_be_made() -> None:
