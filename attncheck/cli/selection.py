@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,11 +118,12 @@ def _named(base: Path, given: Mapping[str, Any]) -> tuple[list[Given], list[str]
         if not found:
             unmatched.append(addresses.no_match(word))
         cases.update((case.id, case) for case in found)
-    for text in given["case"]:
+    for number, text in enumerate(given["case"], 1):
         try:
             case = from_command_line(text, given["memory_limit"])
         except ScenarioErrors as wrong:
-            mistakes += wrong.diagnostics
+            # Several `--case` are the lines of one text.
+            mistakes += [replace(mistake, line=number) for mistake in wrong.diagnostics]
         else:
             cases[case.id] = case
     if mistakes:

@@ -64,7 +64,7 @@ class Diagnostic:
     """One mistake at one place.
 
     file          as the user gave it, or the option's name (`--case`, `--set`, `-k`)
-    line, column  1-based, in characters; 0 where the file as a whole is meant
+    line, column  1-based, in characters; 0 where the file as a whole is meant; of several `--case` each is a line
     message       what is wrong and what is allowed, without a full stop
     hint          what to do next, empty where the message says it
     text          the source line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from attncheck.scenario.axes import AXES
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, nearest, shown
 from attncheck.scenario.keys import KEYS, MODES
 from attncheck.scenario.language import Defaults, ScenarioEntry
-from attncheck.scenario.nodes import Document, Node
-from attncheck.scenario.values import Boolean, Broadcast, Choice
+from attncheck.scenario.nodes import Document, Node, scalar
+from attncheck.scenario.values import INT32, Boolean, Broadcast, Choice, PerBatch
 
 Path = tuple[int | str, ...]
 """Keys and list positions from the root of a tree to a node."""
@@ -149,7 +150,7 @@ def _bad_value(node: Node, path: Path, subject: str, swept: bool) -> tuple[str, 
         return f"an entry of `{subject}` must be a mapping, not {node.described()}", hint
     else:
         allowed, hint = _allowed(subject), nearest(node.text, MODES) if subject == "mode" else ""
-    return f"`{subject}` must be {allowed}, not {node.described()}", hint or _quoting(node, subject)
+    return f"`{subject}` must be {allowed}, not {node.described()}", hint or _spelling(node, subject)
 
 
 def _allowed(subject: str) -> str:
@@ -159,21 +160,29 @@ def _allowed(subject: str) -> str:
     return KEYS[subject].allowed if subject in KEYS else "{max_abs: NUMBER}"
 
 
-def _quoting(node: Node, subject: str) -> str:
-    """A hint for values that YAML 1.2 reads otherwise than meant."""
+def _spelling(node: Node, subject: str) -> str:
+    """A hint for values that YAML 1.2 reads otherwise than meant, and for integers that no operator could hold."""
     boolean = subject in AXES and isinstance(AXES[subject].values, Boolean)
     if boolean and node.text.lower() in ("yes", "no", "on", "off"):
         return f"YAML 1.2 has no `{node.text}`: write `true` or `false`"
     if subject in ("name", "about", "tags") and isinstance(node.value, (int, float)):
         return f'quote it: "{shown(node.text)}"'
-    if isinstance(node.value, str) and subject in AXES and _numeric(node.text):
+    if subject not in AXES:
+        return ""
+    if isinstance(node.value, str) and _numeric(node.text):
         return "remove the quotes"
+    unbounded = isinstance(AXES[subject].values, PerBatch) or getattr(AXES[subject].values, "maximum", 0) == INT32
+    if unbounded and _large(node):
+        return f"the largest is {INT32:,}, as int32 holds no larger one"
     return ""
 
 
+def _large(node: Node) -> bool:
+    """Whether it is an integer above int32; one of so many digits that it is no number of the language is too."""
+    return node.value > INT32 if isinstance(node.value, int) else node.text.isascii() and node.text.isdecimal()
+
+
 def _numeric(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Whether `text` without quotes is a number, and a finite one."""
+    value = scalar(text)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -114,6 +114,7 @@ SELECTION_MISTAKES = {
     "keyword-leaves-none": (("edges.yaml", "-k", "zebra"), ExitCode.NOTHING),
     "unknown-tag": (("edges.yaml", "--tag", "fats"), ExitCode.USAGE),
     "bad-case": (("--case", "op=gqa q_len=4 windw=3"), ExitCode.USAGE),
+    "bad-case-of-several": (("--case", "op=gqa", "--case", "op=gqb", "--case", "q_len=4 windw=3"), ExitCode.USAGE),
     "bad-set": (("edges.yaml", "--set", "heads=5"), ExitCode.USAGE),
     "unknown-backend": (("edges.yaml", "--backend", "wgls"), ExitCode.USAGE),
     "backend-twice": (("edges.yaml", "--backend", "wgsl", "--backend", "wgsl"), ExitCode.USAGE),
