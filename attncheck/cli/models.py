@@ -69,7 +69,9 @@ def _fed(word: str, it: ModelFile, name: str, options: Mapping[str, Any]) -> tup
     if source is not None:
         fed = feeds.given(it, arrays(source), source)
         return given.case(it, name, fed, f"{_what(it)}, fed with {source}")
-    fed = feeds.generated(it, seed or 0, sizes(options["dim"]), options["memory_limit"], feeds.of_node(it))
+    said = sizes(options["dim"])
+    feeds.refuse_foreign(it, said)
+    fed = feeds.generated(it, seed or 0, said, options["memory_limit"], feeds.of_node(it))
     # Beside arrays that would be taken, also seed 0 must be said.
     suffix = f"{SET}{SEED}{seed or 0}" if seed or _beside(it.path).is_file() else ""
     return given.case(it, name + suffix, fed, f"{_what(it)}, fed with data generated from seed {seed or 0}")
@@ -124,7 +126,7 @@ def sizes(words: tuple[str, ...]) -> dict[str, int]:
     said = {}
     for word in words:
         name, _, size = word.partition("=")
-        if not name or not size.isdecimal() or int(size) == 0:
+        if not name or not size.isdecimal():
             raise UnusableModel(f"--dim {word}: write NAME=N, a symbolic dimension and its size, as in --dim batch=2")
         said[name] = int(size)
     return said

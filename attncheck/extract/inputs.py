@@ -46,15 +46,11 @@ def entrance(path: Path, part: onnx.ModelProto) -> Entrance:
 def sizes(it: Entrance, said: Mapping[str, int]) -> dict[str, int]:
     """The sizes of all symbolic dimensions: those `said`, and for the others what their names mean.
 
-    Raises UnusableModel with every name that means nothing, and for a size of a dimension that there is not.
+    Raises UnusableModel with every name that means nothing, for a size of a dimension that there is not, and for a
+    total that is said and does not fit its parts.
     """
-    symbols = list(dict.fromkeys(dim.dim_param for value in it.inputs for dim in _dims(value) if dim.dim_param))
-    foreign = [name for name in said if name not in symbols]
-    if foreign:
-        there = ", ".join(symbols) or "none"
-        raise UnusableModel(
-            f"{it.path}: --dim {foreign[0]}: no input has such a symbolic dimension; there are {there}"
-        )
+    feeds.refuse_foreign(it, said)
+    symbols = feeds.symbols(it)
     found = dict(said)
     for symbol in sorted(symbols, key=_follows):
         size = found.get(symbol, _size(symbol, found))
@@ -67,6 +63,8 @@ def sizes(it: Entrance, said: Mapping[str, int]) -> dict[str, int]:
             f"{it.path}: no size is known for the symbolic dimension{'s' if len(unknown) > 1 else ''} "
             f"{', '.join(unknown)}: say it with {told}, or give arrays with --inputs"
         )
+    for symbol in said:
+        _refuse_total(it, symbol, found)
     return {symbol: found[symbol] for symbol in symbols}
 
 
@@ -86,6 +84,22 @@ def _size(symbol: str, found: Mapping[str, int]) -> int | None:
         pasts, news = ([size for name, size in found.items() if _word(name) in words] for words in _PARTS)
         return (pasts[0] if pasts else 0) + (news[0] if news else NEW)
     return None if word is None else _SIZES[word]
+
+
+def _refuse_total(it: Entrance, symbol: str, found: Mapping[str, int]) -> None:
+    """Raise UnusableModel for a total that is neither past + new, nor inside of a past that has room for new tokens."""
+    pasts, news = ([name for name in found if _word(name) in words] for words in _PARTS)
+    if _word(symbol) != "total" or not pasts or not news:
+        return
+    total, past, new = found[symbol], found[pasts[0]], found[news[0]]
+    if total == past + new or new <= total <= past:
+        return
+    room = f"from {new} to {past}" if new < past else str(new)
+    shared = f", or {room} where the past has room for the new tokens" if new <= past else ""
+    raise UnusableModel(
+        f"{it.path}: --dim {symbol}={total}: with {news[0]}={new} and {pasts[0]}={past} it must be {past + new}"
+        f"{shared}; say the others to fit, or leave it out and it follows"
+    )
 
 
 _PARTS = (("past", "cache"), ("seq", "len"))
@@ -188,7 +202,3 @@ _TABLES = {
     "EmbedLayerNormalization": ((0, 2), (1, 4)),
 }
 """Operator -> inputs with indices, each with the input that holds the table."""
-
-
-def _dims(value: onnx.ValueInfoProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    yield from value.type.tensor_type.shape.dim

@@ -29,10 +29,12 @@ def refuse_outside(path: Path, proto: onnx.ModelProto) -> tuple[onnx.TensorProto
     external = tuple(tensor for tensor in tensors(proto) if uses_external_data(tensor))
     outside = [tensor for tensor in external if not _inside(folder, tensor)]
     if outside:
-        where = ExternalDataInfo(outside[0]).location
+        where = Path(ExternalDataInfo(outside[0]).location)
+        leads = (folder / where).resolve()
+        link = "" if where.is_absolute() or ".." in where.parts else f", by a symbolic link in {str(leads)!r}"
         raise UnusableModel(
-            f"{path}: the tensor {outside[0].name} lies in {where!r}, outside of the model's folder; attncheck reads "
-            "external data from the model's folder only"
+            f"{path}: the tensor {outside[0].name} lies in {str(where)!r}{link}, outside of the model's folder; "
+            "attncheck reads external data from the model's folder only"
         )
     return external
 

@@ -86,6 +86,23 @@ def generated(it: Fed, seed: int, sizes: Mapping[str, int], limit: int, meaning:
     return made
 
 
+def symbols(it: Fed) -> tuple[str, ...]:
+    """The symbolic dimensions of the inputs, each once."""
+    dims = (dim for value in it.inputs for dim in value.type.tensor_type.shape.dim)
+    return tuple(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
+
+
+def refuse_foreign(it: Fed, sizes: Mapping[str, int]) -> None:
+    """Raise UnusableModel where a size is said of a symbolic dimension that no input has."""
+    there = symbols(it)
+    foreign = [name for name in sizes if name not in there]
+    if foreign:
+        raise UnusableModel(
+            f"{it.path}: --dim {foreign[0]}: no input has such a symbolic dimension; there are "
+            f"{', '.join(there) or 'none'}"
+        )
+
+
 def of_node(it: ModelFile) -> Rule:
     """The rule for a model of one node: lengths and kept keys by their place among the node's inputs."""
 

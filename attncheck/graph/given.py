@@ -21,11 +21,13 @@ def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, 
     inputs: dict[str, NDArray[np.generic]] = {**feeds, **it.constants}
     try:
         problem = read.any_problem(it.model, inputs)
-        misfit = _misfit(problem, inputs)
+        misfit = "" if (empty := _empty(problem)) else _misfit(problem, inputs)
     except read.Unreadable as unreadable:
         raise UnusableModel(f"{it.path}: {unreadable}") from unreadable
     except (IndexError, ValueError, ZeroDivisionError) as error:
         raise UnusableModel(f"{it.path}: {it.node.op_type} takes no inputs of {_shapes(inputs)}") from error
+    if empty:
+        raise UnusableModel(f"{it.path}: the {empty} is 0: there is nothing to compute; only a past may be empty")
     if misfit:
         raise UnusableModel(f"{it.path}: the inputs do not fit each other: {misfit}; they are {_shapes(inputs)}")
     origin = GivenModel(address, str(it.path), about)
@@ -34,6 +36,12 @@ def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, 
 
 def _shapes(inputs: Arrays) -> str:
     return ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
+
+
+def _empty(it: AnyProblem) -> str:
+    """Which size is 0 that cannot be, in words, or nothing; a past, and keys of cross attention, may be empty."""
+    names = {"batch": "batch", "rows": "number of new tokens", "heads": "number of heads", "head_dim": "head_dim"}
+    return next((word for name, word in names.items() if getattr(it, name) == 0), "")
 
 
 def _misfit(it: AnyProblem, inputs: Arrays) -> str:

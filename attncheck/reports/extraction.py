@@ -26,7 +26,7 @@ def listed(source: Source) -> list[Line]:
 
 def report(source: Source, found: Found, written: Sequence[Written], width: int | None) -> list[Line]:
     """Everything that was found, and where it is now."""
-    lines = [line(f"{source.path}: {_counts(found)}", "heading")]
+    lines = [line(f"{source.path}: {_counts(source, found)}", "heading")]
     if found.extracts or found.missed or found.spelt:
         lines += [line(f"  {found.fed.about}")]
     for it in written:
@@ -40,9 +40,10 @@ def report(source: Source, found: Found, written: Sequence[Written], width: int 
     return [*lines, *_spelt(found.spelt, width)]
 
 
-def _counts(found: Found) -> str:
+def _counts(source: Source, found: Found) -> str:
     nodes = sum(len(it.sites) for it in found.extracts) + len(found.missed)
-    said = f"{plural(nodes, 'attention node')}"
+    whole = len(source.sites)
+    said = plural(whole, "attention node") if nodes == whole else f"{nodes} of {plural(whole, 'attention node')}"
     if found.extracts:
         said += f", {len(found.extracts)} distinct"
     if found.spelt:

@@ -137,6 +137,18 @@ def test_a_folder_of_test_data_feeds_a_model_as_an_archive_does(folder: Path) ->
     assert len(set(found)) == 1
 
 
+def test_a_past_may_be_empty(folder: Path) -> None:
+    ran = extract(folder, save(folder, "decoder"), "--dim", "past_sequence_length=0")
+    assert ran.code == ExitCode.OK, ran.text
+    ((_, said),) = axes(folder, "decoder").items()
+    assert (said["q_len"], said["past_len"], said["past"]) == ("8", "0", "empty")
+
+
+def test_of_nodes_that_are_chosen_it_is_told_of_how_many(folder: Path) -> None:
+    ran = extract(folder, save(folder, "nested"), "--node", "layers.1/*")
+    assert "nested.onnx: 1 of 5 attention nodes, 1 distinct\n" in ran.stdout
+
+
 def test_files_that_are_there_are_overwritten_only_when_asked_and_then_told(folder: Path) -> None:
     save(folder, "nested")
     extract(folder, "nested.onnx")
@@ -260,6 +272,10 @@ MISTAKES: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "unknown-dimension": unknown_dimension,
     "unknown-integers": unknown_integers,
     "no-such-dimension": lambda folder: (save(folder, "m", models.bert()), "--dim", "bach_size=2"),
+    "total-that-does-not-fit": lambda folder: (
+        save(folder, "m", models.decoder(layers=1)), "--dim", "total_sequence_length=3"
+    ),
+    "no-batch": lambda folder: (save(folder, "m", models.decoder(layers=1)), "--dim", "batch_size=0"),
     "shape": fed_wrongly,
     "no-arrays": of_no_arrays,
     "inputs-and-seed": lambda folder: (*of_no_arrays(folder), "--seed", "1"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Value = onnx.ValueInfoProto
 
 
-def value(name: str, *shape: int | str, dtype: int = FLOAT) -> Value:
+def value(name: str, *shape: int | str | None, dtype: int = FLOAT) -> Value:
     return helper.make_tensor_value_info(name, dtype, list(shape))
 
 
 QKV = [value(name, 2, 4, 6, 8) for name in "QKV"]
 
 
-def attention(names: str = "QKV", outputs: tuple[str, ...] = ("Y",), **attributes: Any) -> onnx.NodeProto:
+def attention(names: Sequence[str] = "QKV", outputs: tuple[str, ...] = ("Y",), **attributes: Any) -> onnx.NodeProto:
     return helper.make_node("Attention", list(names), list(outputs), **attributes)
 
 
@@ -103,6 +103,15 @@ def test_symbolic_dimensions_are_said_by_name(folder: Path) -> None:
     assert "Q  float32 [3, 4, 6, 8]" in shown.stdout
 
 
+def test_a_past_of_no_tokens_is_a_size(folder: Path) -> None:
+    node = attention(["Q", "K", "V", "", "past_K", "past_V"], outputs=("Y", "present_K", "present_V"))
+    pasts = [value(name, 2, 4, "past", 8) for name in ("past_K", "past_V")]
+    model(folder / "m.onnx", [node], [*QKV, *pasts], outputs=("Y", "present_K", "present_V"))
+    ran = run(folder, "m.onnx", "--dim", "past=0", backend="wgsl")
+    assert ran.code == ExitCode.OK, ran.text
+    assert "past_K  float32 [2, 4, 0, 8]" in attncheck("show", "m.onnx", "--dim", "past=0", folder=folder).stdout
+
+
 def test_a_model_and_scenarios_run_together_and_keywords_choose_among_them(folder: Path) -> None:
     model(folder / "m.onnx", [attention()], QKV)
     listed = attncheck("run", "m.onnx", "edges.yaml", "--list", folder=folder).stdout.split()
@@ -132,9 +141,12 @@ def test_a_model_that_its_operator_forbids_must_be_refused(folder: Path) -> None
     assert "attn_mask is shorter than the largest nonpad_kv_seqlen" in " ".join(ran.stdout.split())
 
 
-def feed(**changes: NDArray[Any] | None) -> Callable[[Path], tuple[str, ...]]:
+def feed(loose: bool = False, **changes: NDArray[Any] | None) -> Callable[[Path], tuple[str, ...]]:
+    """Arrays for a model of fixed sizes, or `loose`, of any."""
+
     def make(folder: Path) -> tuple[str, ...]:
-        model(folder / "m.onnx", [attention()], QKV)
+        unsized = [value(name, None, None, None, None) for name in "QKV"]
+        model(folder / "m.onnx", [attention()], unsized if loose else QKV)
         save(folder, arrays(**changes))
         return ("m.onnx", "--inputs", "m.npz")
 
@@ -214,6 +226,8 @@ MISTAKES: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "external-missing": outside("nothing.bin"),
     "symbolic": words("m.onnx"),
     "dim-spelt-badly": words("m.onnx", "--dim", "batch"),
+    "dim-foreign": words("m.onnx", "--dim", "batch=2", "--dim", "nope=1"),
+    "dim-of-nothing": words("m.onnx", "--dim", "batch=0"),
     "dim-without-model": words("edges.yaml", "--dim", "batch=1"),
     "inputs-without-model": words("edges.yaml", "--inputs", "m.npz"),
     "inputs-and-seed": words("m.onnx", "--inputs", "m.npz", "--seed", "1"),
@@ -226,6 +240,7 @@ MISTAKES: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "input-foreign": feed(extra=np.zeros(1)),
     "input-rank": feed(Q=np.zeros((2, 6, 8), np.float32)),
     "input-shape": feed(Q=np.zeros((2, 4, 6, 9), np.float32)),
+    "input-empty": feed(**{name: np.zeros((2, 4, 0, 8), np.float32) for name in "QKV"}, loose=True),
     "input-dtype": feed(Q=np.zeros((2, 4, 6, 8), np.float16)),
 }
 

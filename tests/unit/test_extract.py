@@ -91,6 +91,17 @@ def test_symbolic_dimensions_get_the_sizes_that_their_names_mean() -> None:
         inputs.sizes(entrance(models.value("x", ["n", "m"])), {})
 
 
+@pytest.mark.parametrize(("total", "fits"), [(16, True), (12, False), (8, True), (7, False), (3, False)])
+def test_a_total_that_is_said_is_past_and_new_or_inside_of_a_past_with_room(total: int, fits: bool) -> None:
+    it = entrance(models.value("x", ["sequence_length", "past_sequence_length", "total_sequence_length"]))
+    said = {"total_sequence_length": total}
+    if fits:
+        assert inputs.sizes(it, said) == {"sequence_length": 8, "past_sequence_length": 8, **said}
+    else:
+        with pytest.raises(UnusableModel, match="=8 it must be 16, or 8 where the past has room"):
+            inputs.sizes(it, said)
+
+
 def test_inputs_mean_what_their_names_say() -> None:
     names = {"input_ids": [2, 3], "attention_mask": [2, 8], "position_ids": [2, 3], "token_type_ids": [2, 3]}
     values = [models.value(name, shape, models.INT64) for name, shape in names.items()]
