@@ -51,6 +51,11 @@ def _has_bias(problem: Problem) -> bool:
     return any(mask.kind == "additive" for mask in problem.masks)
 
 
+def _step_of_a_window_cache(problem: Problem) -> int:
+    """What head_dim must be a multiple of: as many integers as 16 bytes hold; 1 for a cache of floats."""
+    return 1 if problem.quantised is None else {"int8": 16, "int4x2": 32}[problem.quantised.dtype]
+
+
 def _keeps(problem: Problem) -> bool:
     return problem.past_key is not None or problem.present_key is not None
 
@@ -68,6 +73,17 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda _, asked, __: asked.evicts is not None and asked.present_key is None,
         "GroupQueryAttention takes sliding_window_cache only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.quantised is not None and asked.present_key is None,
+        "GroupQueryAttention takes a KV cache of integers only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda _, asked, __: asked.evicts is not None and asked.head_dim % _step_of_a_window_cache(asked) != 0,
+        "GroupQueryAttention takes sliding_window_cache beside a KV cache of integers only with a head_dim that is a "
+        "multiple of 16, or of 32 for 4 bits",
         ">=1.32",
     ),
     Refusal(

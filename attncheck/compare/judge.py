@@ -60,7 +60,7 @@ def differences(
     """
     return tuple(
         _difference(
-            problem, each, _widened(problem, each, outputs), each.values, compute, subject, "oracle", override
+            problem, each, widened(problem, each, outputs), each.values, compute, subject, "oracle", override
         )
         for each in _stating(problem, answers)
     )
@@ -84,8 +84,8 @@ def agreement(
         _difference(
             problem,
             each,
-            _widened(problem, each, first),
-            _widened(problem, each, second),
+            widened(problem, each, first),
+            widened(problem, each, second),
             compute,
             subject,
             against,
@@ -95,7 +95,8 @@ def agreement(
     )
 
 
-def _widened(problem: AnyProblem, answer: Answer, outputs: Arrays) -> Float:
+def widened(problem: AnyProblem, answer: Answer, outputs: Arrays) -> Float:
+    """What came for an answer, in float64: a quantised present is in the dtype of its buffers, not in the problem's."""
     return widen(outputs[answer.output], role_of(problem.outputs, answer.output).dtype)
 
 

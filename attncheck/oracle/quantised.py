@@ -21,8 +21,9 @@ ROUNDINGS = 16.0
 """How many roundings of float32 may decide on which side of a tie a number lies."""
 STORED = 2.0
 """And how many of the storage dtype, where new rows are stored before they are quantised."""
-LEAST = 8.0
-"""No judge allows less than so many roundings: a step is stated as that part of it which then becomes a whole one."""
+LEAST = 5.5
+"""Fewer roundings than any judge allows, 6 or 10, and more than half as many: a step is stated as that part of it which
+then becomes a whole one, and not two."""
 
 
 def scale_of(array: NDArray[np.generic]) -> Float:

@@ -6,9 +6,9 @@ in both places; the output is scale * q^T S, of the state after the token.
 
 Every step rounds, and the next carries the error on. With E the bound on the state's error divided by u, after a decay
 it is exp(g) (E + (2 + |g|) |S|), for exp(g) is taken as a power of 2 of a product that rounds; what the state gives
-under a key is |k| E + |k| |S| off; the correction beta (v - that) rounds twice, the product and the sum once each. So
-the bound grows with the recurrence itself, where keys are long as well. Factors of summation are in the measured
-constant of `compare.judge`.
+under a key is |k| E + |k| |S| + sqrt(n - 1) |k.S| off, a dot product of n terms as `sums` bounds it, and so is what a
+query reads; the correction beta (v - that) rounds twice, the product and the sum once each. So the bound grows with the
+recurrence itself, where keys are long as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
+from attncheck.oracle.sums import walked
 from attncheck.problem import Arrays, LinearProblem, role_heads
 from attncheck.tensors.dtypes import widen
 
@@ -78,8 +79,9 @@ def answer(problem: LinearProblem, inputs: Arrays) -> tuple[Answer, ...]:
     state = _State(given.state, np.zeros_like(given.state))
     for row, state in enumerate(_states(problem, given)):
         q = given.q[:, :, :, row]
-        values[:, :, :, row] = problem.scale * (q @ state.values)
-        compute[:, :, :, row] = abs(problem.scale) * (np.abs(q) @ (state.error + np.abs(state.values)))
+        read, doubt = _under(state, q)
+        values[:, :, :, row] = problem.scale * read
+        compute[:, :, :, row] = abs(problem.scale) * doubt
     merged = problem.outputs[0].shape
     values, compute = values.reshape(merged), compute.reshape(merged)
     found = [_stated(problem, 0, values, compute)]
@@ -104,9 +106,9 @@ def _states(problem: LinearProblem, given: Operands) -> Iterator[_State]:
         k, added = given.k[:, :, row], given.v[:, :, row]
         doubt = np.zeros_like(added)
         if problem.delta:
-            held = _under(state, k)
+            held, doubt = (it[:, :, 0] for it in _under(_State(state, error), k[:, :, None]))
             added = added - held
-            doubt = _under(error + np.abs(state), np.abs(k)) + np.abs(added)
+            doubt = doubt + np.abs(added)
         if given.beta is not None:
             beta = given.beta[:, :, row]
             added, doubt = beta * added, np.abs(beta) * (doubt + np.abs(added))
@@ -116,7 +118,10 @@ def _states(problem: LinearProblem, given: Operands) -> Iterator[_State]:
         yield _State(state, error)
 
 
-def _under(state: Float, k: Float) -> Float:
-    """What a state [.., head_dim, v_head_dim] gives under a key [.., head_dim]."""
-    found: Float = np.einsum("...kv,...k->...v", state, k)
-    return found
+def _under(state: _State, rows: Float) -> tuple[Float, Float]:
+    """What a state gives under rows [.., group, head_dim], [.., group, v_head_dim], and the bound on its error / u."""
+    values = rows @ state.values
+    terms = np.minimum(
+        np.count_nonzero(rows, axis=-1)[..., :, None], np.count_nonzero(state.values, axis=-2)[..., None, :]
+    )
+    return values, np.abs(rows) @ (state.error + np.abs(state.values)) + walked(values, terms)

@@ -1,13 +1,6 @@
 """Scores in float64, stage by stage: scale * q.k, softcap, masks; and how far rounding may move them.
 
-A dot product of n terms rounds each product and each of n - 1 sums, by at most u times the product or the sum so far:
-
-    |error|  <=  u * (sum_k |q_k k_k| + sqrt(n - 1) * |q.k|)
-
-The first term covers the products, and the sums where terms cancel: a walk of n steps of size a comes as far as
-sqrt(n) a, and its sums round by sqrt(n) * sqrt(n) a = n a together. The second covers sums that stay as large as the
-whole, as where one term rules: each of the others is then rounded as the whole is (Higham and Mary, "A new approach to
-probabilistic rounding error analysis", 2019). n counts the terms that are not 0: a single product is rounded once.
+What a dot product q.k rounds is said in `sums`.
 
 Sources: ai.onnx Attention-23 to -25: "softcap", then "at_mask Add", then softmax; com.microsoft GroupQueryAttention.
 """
@@ -21,6 +14,7 @@ from numpy.typing import NDArray
 
 from attncheck.oracle.bounded import Bounded
 from attncheck.oracle.masks import Cover
+from attncheck.oracle.sums import walked
 from attncheck.problem import Problem
 
 Float = NDArray[np.float64]
@@ -45,7 +39,7 @@ def raw(problem: Problem, q: Bounded, k: Bounded) -> Scores:
     scale = abs(problem.scale)
     size_q, size_k = np.abs(q.values), np.abs(k.values)
     values = _dot(q.values, k.values)
-    error = _dot(size_q, size_k) + np.sqrt(np.maximum(_terms(q.values, k.values) - 1, 0)) * np.abs(values)
+    error = _dot(size_q, size_k) + walked(values, _terms(q.values, k.values))
     stored = np.zeros_like(error)
     if problem.rotary or problem.norm or problem.projection or problem.quantised:
         error += _dot(q.compute, size_k) + _dot(size_q, k.compute)

@@ -22,7 +22,7 @@ from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.relations.relation import Relation, Roles
-from attncheck.tensors.dtypes import dtype, widen
+from attncheck.tensors.dtypes import dtype
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _roles(side: Side, of: Of) -> Roles:
 
 
 def _got(side: Side, answer: Answer) -> NDArray[Any]:
-    return widen(side.outputs[answer.output], side.problem.dtype)
+    return judge.widened(side.problem, answer, side.outputs)
 
 
 def _exact(_: Side, answer: Answer) -> NDArray[Any]:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare.judge import STORAGE, Compute, errors
 from attncheck.oracle.answer import Answer
-from attncheck.problem import Arrays
-from attncheck.tensors.dtypes import dtype, widen
+from attncheck.tensors.dtypes import dtype
+
+Float = NDArray[np.float64]
 
 
-def factor(answers: Sequence[Answer], outputs: Arrays, storage: str, compute: Compute) -> float:
+def factor(answers: Sequence[Answer], outputs: Mapping[str, Float], storage: str, compute: Compute) -> float:
     """(error - 2 * u_storage * storage) / (u_compute * compute), at its largest over the elements of all outputs.
 
+    outputs   in float64, as `judge.widened` gives them
     Elements whose bound is 0 are copies, which the judge wants exact; those that are not finite on either side are the
     judge's too. Where the expected number is so small that the dtype may flush it, that much is let pass.
     """
     return max((_of_one(each, outputs[each.output], storage, compute) for each in answers), default=0.0)
 
 
-def _of_one(answer: Answer, got: NDArray[np.generic], storage: str, compute: Compute) -> float:
+def _of_one(answer: Answer, got: Float, storage: str, compute: Compute) -> float:
     kept = dtype(storage)
     roundoff = dtype("float32").roundoff if compute == "f32" else kept.roundoff
-    error, nonfinite = errors(widen(got, storage), answer.values)
+    error, nonfinite = errors(got, answer.values)
     counts = answer.stated & np.isfinite(answer.values) & ~nonfinite & (answer.compute > 0.0)
     if not counts.any():
         return 0.0

@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attncheck.backends.base import Backend
-from attncheck.compare.judge import Compute, Incomparable
+from attncheck.compare.judge import Compute, Incomparable, widened
 from attncheck.compare.sharpness import trials
 from attncheck.engine import judge
 from attncheck.engine.expectations import Expectations
 from attncheck.engine.lane import Attempt, Call, Lane
 from attncheck.graph import read, write
 from attncheck.oracle import ask
+from attncheck.problem import Arrays
 from attncheck.reports import device
 from attncheck.scenario.model import Scenario
 from benchmarks.tolerance.factor import factor
@@ -77,7 +78,7 @@ class Bench:
             told |= {"margin": result.worst.margin, "role": result.worst.role, "against": result.worst.against}
         if result.differences:
             told["factor"] = {
-                outcome.kernel: factor(asked.answers, outcome.outputs, asked.problem.dtype, compute)
+                outcome.kernel: _factor(asked, outcome.outputs, compute)
                 for outcome in attempt.rounds[0]
             }
         return told
@@ -93,8 +94,13 @@ def _wrong(asked: judge.Asked, compute: Compute) -> Record:
         elif trial.rejected:
             rejected.append(trial.name)
         else:
-            survivors[trial.name] = factor(asked.answers, trial.outputs, asked.problem.dtype, compute)
+            survivors[trial.name] = _factor(asked, trial.outputs, compute)
     return {"rejected": rejected, "by_poison": by_poison, "survivors": survivors}
+
+
+def _factor(asked: judge.Asked, outputs: Arrays, compute: Compute) -> float:
+    numbers = {it.output: widened(asked.problem, it, outputs) for it in asked.answers}
+    return factor(asked.answers, numbers, asked.problem.dtype, compute)
 
 
 @contextmanager

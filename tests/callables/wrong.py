@@ -13,6 +13,7 @@ from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.lineup import lineup
 from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
+from attncheck.problem import role_of
 from attncheck.tensors.dtypes import narrow
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -28,7 +29,7 @@ def __getattr__(name: str) -> Callable[[bytes, Arrays], Arrays]:
         wrong = next(it for it in chain(tried.known, *tried.further) if it.name.replace("-", "_") == name)
         with np.errstate(all="ignore"):
             outputs = wrong.outputs(None)
-        return {output: narrow(values, problem.dtype) for output, values in outputs.items()}
+        return {output: narrow(values, role_of(problem.outputs, output).dtype) for output, values in outputs.items()}
 
     function.__name__ = name
     return function

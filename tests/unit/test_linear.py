@@ -129,12 +129,80 @@ def test_the_kernel_goes_on_where_a_dispatch_ended(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_bound_of_one_token_in_closed_form() -> None:
-    """From zeros without a gate: the state is k v, rounded as product and as sum, and the output adds |q| |S|."""
+    """From zeros without a gate: the state is k v, rounded as product and sum; the output adds |q| |S|, and |q.S|."""
     problem, inputs = posed(scenario(op="linear", q_len=(1,), heads=1, kv_heads=1, head_dim=2, update_rule="linear"))
-    k, v, q = (np.abs(inputs[name].astype(float))[0, 0] for name in ("key", "value", "query"))
+    k, v, q = (inputs[name].astype(float)[0, 0] for name in ("key", "value", "query"))
+    sizes = np.abs(np.outer(k, v))
     output, state = ask.answer(problem, inputs)
-    np.testing.assert_allclose(state.compute[0, 0], 2 * np.outer(k, v), rtol=1e-12)
-    np.testing.assert_allclose(output.compute[0, 0], 3 * (q @ np.outer(k, v)) / math.sqrt(2), rtol=1e-12)
+    np.testing.assert_allclose(state.compute[0, 0], 2 * sizes, rtol=1e-12)
+    expected = (3 * np.abs(q) @ sizes + np.abs(q @ np.outer(k, v))) / math.sqrt(2)
+    np.testing.assert_allclose(output.compute[0, 0], expected, rtol=1e-12)
+
+
+def bounds_by_hand(drawn: Scenario, inputs: Arrays) -> tuple[Float, Float]:
+    """(output, state) of the first head, [rows, v_head_dim] and [head_dim, v_head_dim]: each rounding on its own."""
+    held = {name: array.astype(float)[0] for name, array in inputs.items()}
+    dim, v_dim = drawn.head_dim, drawn.v_head_dim
+    state, error = held["past_state"][0].copy(), np.zeros((dim, v_dim))
+    output = np.zeros((max(drawn.q_len), v_dim))
+
+    def dot(row: Float, j: int) -> tuple[float, float]:
+        terms = [(row[i] * state[i, j], abs(row[i]) * (error[i, j] + abs(state[i, j]))) for i in range(dim)]
+        count, total = sum(value != 0 for value, _ in terms), sum(value for value, _ in terms)
+        return total, sum(doubt for _, doubt in terms) + math.sqrt(max(count - 1, 0)) * abs(total)
+
+    for t in range(len(output)):
+        k, v, q = held["key"][t, :dim], held["value"][t, :v_dim], held["query"][t, :dim]
+        if "decay" in held:
+            logarithm = held["decay"][t, 0]
+            error = math.exp(logarithm) * (error + (2 + abs(logarithm)) * np.abs(state))
+            state = math.exp(logarithm) * state
+        given = [dot(k, j) if "beta" in held else (0.0, 0.0) for j in range(v_dim)]
+        beta = held["beta"][t, 0] if "beta" in held else 1.0
+        for j, (total, doubt) in enumerate(given):
+            lacks = v[j] - total
+            moved = abs(beta) * (doubt + 2 * abs(lacks)) if "beta" in held else 0.0
+            for i in range(dim):
+                step = k[i] * beta * lacks
+                state[i, j] += step
+                error[i, j] += abs(k[i]) * moved + abs(step) + abs(state[i, j])
+        output[t] = [dot(q, j)[1] / math.sqrt(dim) for j in range(v_dim)]
+    return output, error
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated-delta"])
+@pytest.mark.parametrize("data", ["normal", "constant", "one-hot"])
+def test_the_bounds_are_the_documented_recurrence(rule: Any, data: Any) -> None:
+    drawn = scenario(
+        op="linear", q_len=(4,), heads=1, kv_heads=1, head_dim=5, v_head_dim=3, update_rule=rule, data=data,
+        past_state="given",
+    )  # fmt: skip
+    problem, inputs = posed(drawn)
+    output, state = ask.answer(problem, inputs)
+    wanted = bounds_by_hand(drawn, inputs)
+    np.testing.assert_allclose(output.compute[0], wanted[0], rtol=1e-9)
+    np.testing.assert_allclose(state.compute[0, 0], wanted[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["linear", "delta"])
+def test_a_sum_that_one_sign_rules_is_bounded_in_float32_one_addition_after_the_other(rule: Any) -> None:
+    """Over 128 terms of one sign each addition rounds as the whole does: more than the products alone let pass."""
+    largest = 0.0
+    for seed in range(20):
+        shape: dict[str, Any] = {"heads": 1, "kv_heads": 1, "head_dim": 128, "v_head_dim": 16}
+        drawn = scenario(op="linear", q_len=(2,), update_rule=rule, data="constant", seed=seed, **shape)
+        problem, inputs = posed(drawn)
+        q, k, v = (inputs[name][0].astype(np.float32) for name in ("query", "key", "value"))
+        state = np.zeros((128, 16), np.float32)
+        for t in range(2):
+            held = np.add.accumulate(k[t][:, None] * state)[-1] if problem.delta else np.float32(0.0)
+            beta = inputs["beta"][0, t, 0] if problem.delta else np.float32(1.0)
+            state = state + k[t][:, None] * (beta * (v[t] - held))
+        got = np.float32(problem.scale) * np.add.accumulate(q[1][:, None] * state)[-1]
+        answer = ask.answer(problem, inputs)[0]
+        factor = np.abs(got - answer.values[0, 1]) / (2.0**-24 * answer.compute[0, 1])
+        largest = max(largest, float(factor.max()))
+    assert 0.5 < largest < 4.0
 
 
 @given(linear_scenarios())

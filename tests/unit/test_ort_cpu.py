@@ -29,6 +29,7 @@ from tests.drawing import (
 )
 
 BACKEND = OrtCpu()
+WINDOW_CACHE = "op=gqa past_len=3 window=4 window_cache=true"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,9 @@ def worker() -> Iterator[Worker]:
         scenario(op="decoder-mha", q_len=(1,), past_len=(3,), capacity=6, dtype="float16"),
         scenario(op="ms-attention", past_len=(3,), qkv_bias=True),
         scenario(op="ms-attention", bias="1x1xSxT"),
+        from_command_line(f"{WINDOW_CACHE} head_dim=48 kv_cache=int8"),
+        from_command_line(f"{WINDOW_CACHE} head_dim=64 kv_cache=int4"),
+        from_command_line(f"{WINDOW_CACHE} head_dim=24"),
     ],
     ids=lambda taken: f"{taken.op}-{taken.opset}",
 )
@@ -102,6 +106,9 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
         (from_command_line("op=sparse q_len=2 head_dim=4"), "SparseAttention takes only a head_dim"),
         (scenario(past_len=(3,), query_seqlens=True, present=False), "only where the present is asked for"),
+        (from_command_line("op=gqa past_len=3 kv_cache=int8 present=absent"), "only where the present is asked for"),
+        (from_command_line(f"{WINDOW_CACHE} head_dim=24 kv_cache=int8"), "multiple of 16"),
+        (from_command_line(f"{WINDOW_CACHE} head_dim=48 kv_cache=int4"), "32 for 4 bits"),
         (scenario(op="attention", opset=24, bias="1xT"), "broadcast over the queries"),
         (scenario(op="attention", opset=24, bias="SxT", mask_len=3), "shorter than the keys"),
         (scenario(op="attention", opset=23, bias="Sx1"), "shorter than the keys"),
