@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,15 @@ from attncheck.cli import asked, options, selection
 from attncheck.cli.invocation import said
 from attncheck.cli.messages import Stop
 from attncheck.cli.session import Wanted
-from attncheck.relations.relation import Related, split
-from attncheck.relations.table import RELATIONS, related
+from attncheck.engine.run import Given
+from attncheck.relations.relation import SIGN, Related, split
+from attncheck.relations.table import RELATIONS, related, unsaid
 from attncheck.scenario import Scenario
 from attncheck.scenario.diagnostics import nearest
 from attncheck.vocabulary import ExitCode
+
+TOLD = 5
+"""Cases of which it is told why no relation says anything."""
 
 
 def selected(ctx: click.Context, names: Sequence[str], given: Mapping[str, Any]) -> list[Related]:
@@ -28,10 +32,36 @@ def selected(ctx: click.Context, names: Sequence[str], given: Mapping[str, Any])
     cases = selection.selected(ctx.obj, {**given, "what": tuple(dict.fromkeys(word for word, _ in words))})
     every = [it for case in cases if isinstance(case, Scenario) for it in related(case, names)]
     named = {name for _, name in words if name}
+    asked_for = tuple(named.intersection(names) if named and names else named or names)
     kept = [it for it in every if not named or it.relation.name in named]
     if not kept:
-        raise Stop("no relation says anything of these cases: nothing was run", ExitCode.NOTHING)
+        raise Stop(_nothing(cases, asked_for), ExitCode.NOTHING)
     return kept
+
+
+def _nothing(cases: Sequence[Given], names: Sequence[str]) -> str:
+    """That nothing was run: why not, of the first cases, and what to do instead."""
+    told = [f"  {text}" for case in cases[:TOLD] for text in _why(case, names)]
+    if len(cases) > TOLD:
+        told.append(f"  and {len(cases) - TOLD} cases more")
+    return "\n".join(
+        [
+            "no relation says anything of these cases: nothing was run",
+            *told,
+            "`attncheck run` judges them by the oracle; `attncheck relate --list` lists what relations are checked of",
+        ]
+    )
+
+
+def _why(case: Given, names: Sequence[str]) -> Iterator[str]:
+    """One line for each reason, with the relations that have it where they are not all."""
+    if not isinstance(case, Scenario):
+        yield f"{case.id}: a model has no axes of which a twin is made; `attncheck extract` makes a scenario of it"
+        return
+    reasons = unsaid(case, names)
+    for reason in dict.fromkeys(reasons.values()):
+        having = [name for name, other in reasons.items() if other == reason]
+        yield f"{case.id}{SIGN + ', '.join(having) if len(having) < len(RELATIONS) else ''}: {reason}"
 
 
 def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:

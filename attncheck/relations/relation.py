@@ -20,6 +20,8 @@ Roles = Mapping[str, NDArray[Any]]
 """Role ("output", "present_key", "present_value") -> its array, [batch, heads, rows, dim]."""
 
 Inputs = Mapping[str, NDArray[np.generic]]
+Twin = Scenario | str
+"""What a scenario is compared with; or, in words, why a relation says nothing of it."""
 Change = Callable[[AnyProblem, Inputs], Inputs]
 """The inputs of a case, or others of the same names, shapes and dtypes."""
 
@@ -30,7 +32,7 @@ class Relation:
 
     words        the rule, in a sentence
     breaks       what a kernel gets wrong where it does not hold
-    twin         the scenario that a scenario is compared with; None where the relation says nothing of it
+    twin         the scenario that a scenario is compared with, or why the relation says nothing of it
     twin_words   what that is, to follow "differs from"
     corresponds  what the outputs must be, from the scenario's own (for their shapes) and from the twin's, step by step
     own          how the inputs of the scenario itself are changed, where they are
@@ -42,7 +44,7 @@ class Relation:
     name: str
     words: str
     breaks: str
-    twin: Callable[[Scenario], Scenario | None]
+    twin: Callable[[Scenario], Twin]
     twin_words: str
     corresponds: Callable[[Roles, Sequence[Roles]], Roles]
     own: Change | None = None

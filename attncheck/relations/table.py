@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attncheck.relations import twins
-from attncheck.relations.relation import Related, Relation, Roles
+from attncheck.relations.relation import Related, Relation, Roles, Twin
 from attncheck.relations.twins import with_axes
 from attncheck.scenario import Scenario
 
@@ -21,15 +21,19 @@ SHORT = 16
 
 
 def related(scenario: Scenario, names: Sequence[str] = ()) -> tuple[Related, ...]:
-    """Every relation (of these names, where some are given) that says something of `scenario`.
+    """Every relation (of these names, where some are given) that says something of `scenario`."""
+    pairs = ((RELATIONS[name], twin) for name, twin in _twins(scenario, names).items())
+    return tuple(Related(relation, scenario, twin) for relation, twin in pairs if isinstance(twin, Scenario))
 
-    None does of integers in the buffers: a twin has scales of its own, by the numbers that it holds.
-    """
-    if not twins.attends(scenario) or scenario.kv_cache is not None:
-        return ()
-    wanted = [relation for name, relation in RELATIONS.items() if not names or name in names]
-    pairs = ((relation, relation.twin(scenario)) for relation in wanted)
-    return tuple(Related(relation, scenario, twin) for relation, twin in pairs if twin is not None)
+
+def unsaid(scenario: Scenario, names: Sequence[str] = ()) -> dict[str, str]:
+    """Relation (of these names, where some are given) -> why it says nothing of `scenario`."""
+    return {name: reason for name, reason in _twins(scenario, names).items() if isinstance(reason, str)}
+
+
+def _twins(scenario: Scenario, names: Sequence[str]) -> dict[str, Twin]:
+    none = twins.unrelated(scenario)
+    return {name: none or it.twin(scenario) for name, it in RELATIONS.items() if not names or name in names}
 
 
 def _same(_: Roles, twin: Sequence[Roles]) -> Roles:
@@ -63,65 +67,92 @@ def _constant(own: Roles, _: Sequence[Roles]) -> Roles:
     return {"output": np.full(own["output"].shape, twins.V)}
 
 
-def _in_steps(it: Scenario, first: int) -> Scenario | None:
+def _in_steps(it: Scenario, first: int) -> Twin:
     """`first` tokens, then the rest by as many."""
     new = it.q_len[0]
-    plain = it.bias is None and it.mask is None and not it.cross and not it.window_cache
-    if not (twins.one_length(it) and plain and it.causal and it.positions in ("implicit", "explicit") and new > 1):
-        return None
+    if not twins.one_length(it):
+        return "q_len or past_len differ over the batch, and a session has one length for all"
+    if it.bias is not None or it.mask is not None or it.cross or it.window_cache:
+        return "a bias, a mask, cross attention or a cache of the window has no parts that belong to some tokens"
+    if not it.causal or it.positions not in ("implicit", "explicit"):
+        return "where tokens see those that follow them, or count from elsewhere, parts are no whole"
+    if new < 2:
+        return f"{new} new tokens cannot be divided"
     whole, rest = divmod(new, first)
     steps = (f"{first}x{whole}" if whole > 1 else f"{first}") + (f"-{rest}" if rest else "")
     return with_axes(it, without=("q_len",), steps=steps, batch=it.batch)
 
 
-def _one_by_one(it: Scenario) -> Scenario | None:
-    return _in_steps(it, 1) if max(it.q_len) <= SHORT else None
+def _one_by_one(it: Scenario) -> Twin:
+    return _in_steps(it, 1) if max(it.q_len) <= SHORT else f"of more than {SHORT} tokens it would be as many calls"
 
 
-def _chunks(it: Scenario) -> Scenario | None:
+def _chunks(it: Scenario) -> Twin:
     return _in_steps(it, (it.q_len[0] + 1) // 2)
 
 
-def _repeated_heads(it: Scenario) -> Scenario | None:
-    return with_axes(it, op="mha") if it.op == "gqa" and it.kv_heads < it.heads and twins.one_length(it) else None
+def _repeated_heads(it: Scenario) -> Twin:
+    if it.op != "gqa":
+        return f"it is of gqa, and this is {it.op}"
+    if it.kv_heads == it.heads:
+        return "no KV head is shared"
+    return with_axes(it, op="mha") if twins.one_length(it) else "q_len or past_len differ over the batch"
 
 
-def _other_order(it: Scenario) -> Scenario | None:
-    return it if it.batch > 1 else None
+def _other_order(it: Scenario) -> Twin:
+    return it if it.batch > 1 else "the batch is 1"
 
 
-def _other_buffer(it: Scenario) -> Scenario | None:
+def _other_buffer(it: Scenario) -> Twin:
     """Longer, where it is exact; exact, where it is longer."""
-    if it.window_cache or it.cross or it.op == "mha" or not _any_opset(it):
-        return None
+    if it.window_cache or it.cross or it.op == "mha":
+        return "mha, cross attention and a cache of the window have no buffer whose length is free"
+    if not _any_opset(it):
+        return ONE_COLUMN
     if it.capacity is not None:
-        return with_axes(it, capacity="exact") if it.capacity > max(it.kv_len) else None
+        return with_axes(it, capacity="exact") if it.capacity > max(it.kv_len) else "the buffer is full"
     room = max(*it.kv_len, max(it.past_len) + max(it.q_len)) + ROOM
     return with_axes(it, without=("opset",) if it.op == "attention" else (), capacity=room)
 
 
-def _all_in_window(it: Scenario) -> Scenario | None:
+def _all_in_window(it: Scenario) -> Twin:
     """No window, or the shortest in which every key is."""
-    if it.cross or it.window_cache or not it.causal or not _any_opset(it):
-        return None
+    if it.cross or it.window_cache or not it.causal:
+        return "a window is of causal attention, without a cache of its own"
+    if not _any_opset(it):
+        return ONE_COLUMN
     if it.window is not None:
-        return with_axes(it, window="none") if it.window >= max(it.kv_len) else None
+        return with_axes(it, window="none") if it.window >= max(it.kv_len) else "the window hides keys"
     return with_axes(it, without=("opset",), window=max(it.kv_len))
 
 
-def _capped(it: Scenario) -> Scenario | None:
-    return None if it.softcap else with_axes(it, softcap=CAP)
+def _capped(it: Scenario) -> Twin:
+    return "it has a softcap" if it.softcap else with_axes(it, softcap=CAP)
 
 
-def _biased(it: Scenario) -> Scenario | None:
-    """With a bias, where there is none yet. A sink is a score too, and would have to be shifted."""
-    has = it.sink or it.smooth or it.mask is not None or it.bias is not None
-    return None if has else with_axes(it, bias="BxNxSxT")
+def _biased(it: Scenario) -> Twin:
+    """With a bias, where there is none yet."""
+    if it.sink or it.smooth:
+        return "a sink is a score too, and would have to be shifted"
+    has = it.mask is not None or it.bias is not None
+    return "it has a bias or a mask" if has else with_axes(it, bias="BxNxSxT")
 
 
-def _other_layout(it: Scenario) -> Scenario | None:
-    """On mha 4-D keys and values come from a cache: the bias of the projection is not added to them."""
-    return None if it.qkv_bias else with_axes(it, layout="bsnh" if it.layout == "bnsh" else "bnsh")
+def _other_packing(it: Scenario) -> Twin:
+    return with_axes(it, packed="qkv" if it.packed == "none" else "none")
+
+
+def _other_layout(it: Scenario) -> Twin:
+    if it.qkv_bias:
+        return "keys and values of 4 axes come from a cache, and the projection's bias is not added to them"
+    return with_axes(it, layout="bsnh" if it.layout == "bnsh" else "bnsh")
+
+
+def _in_half(it: Scenario) -> Twin:
+    return with_axes(it, dtype="float16") if it.dtype == "float32" else f"it is in {it.dtype}"
+
+
+ONE_COLUMN = "versions of the operator read a mask of one column differently"
 
 
 def _any_opset(it: Scenario) -> bool:
@@ -129,11 +160,15 @@ def _any_opset(it: Scenario) -> bool:
     return all(shape is None or "T" in shape for shape in (it.bias, it.mask))
 
 
-def _plain_values(it: Scenario) -> Scenario | None:
+def _plain_values(it: Scenario) -> Twin:
     """Wherever every row sees a key, and V is a tensor of its own to which nothing is added."""
-    hides = it.holes not in ("none", "keys") or it.cross or it.window_right is not None or it.mask_len
-    other = it.sink or it.smooth or it.packed != "none" or it.qkv_bias or it.kv_cache is not None
-    return None if other or hides or min(it.q_len) == 0 else it
+    if it.holes not in ("none", "keys") or it.cross or it.window_right is not None or it.mask_len:
+        return "a row may see no key"
+    if it.sink or it.smooth:
+        return "the weights of a sink's row do not sum to 1"
+    if it.packed != "none" or it.qkv_bias:
+        return "V is no tensor of its own, or something is added to it"
+    return "an entry of the batch is idle" if min(it.q_len) == 0 else it
 
 
 RELATIONS: dict[str, Relation] = {
@@ -220,7 +255,7 @@ RELATIONS: dict[str, Relation] = {
             "packed",
             "query, key and value packed in one tensor equal three tensors",
             "where the heads of each begin",
-            lambda it: with_axes(it, packed="qkv" if it.packed == "none" else "none"),
+            _other_packing,
             "the same packed otherwise",
             _same,
         ),
@@ -236,7 +271,7 @@ RELATIONS: dict[str, Relation] = {
             "half-precision",
             "float16 lies near float32, as near as its rounding allows",
             "the path that float16 takes by itself",
-            lambda it: with_axes(it, dtype="float16") if it.dtype == "float32" else None,
+            _in_half,
             "the same in float16",
             _same,
             by_design=True,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from attncheck.problem import AnyProblem, Problem
-from attncheck.relations.relation import Inputs
+from attncheck.relations.relation import Inputs, Twin
 from attncheck.scenario import Scenario, ScenarioErrors, from_command_line
 from attncheck.tensors import dtypes
 
 V = 0.5
 """The constant that V is: a number that every dtype holds."""
+
+OPERATORS = ("gqa", "mha", "attention")
+"""Those of which relations say something."""
 
 NOT_BY_BATCH = {
     *("cos_cache", "sin_cache", "head_sink", "total_sequence_length"),
@@ -20,13 +23,14 @@ NOT_BY_BATCH = {
 """Inputs that have no axis for the batch."""
 
 
-def with_axes(scenario: Scenario, without: tuple[str, ...] = (), **axes: object) -> Scenario | None:
-    """`scenario` with these axes, and without those; None where the language does not allow it."""
+def with_axes(scenario: Scenario, without: tuple[str, ...] = (), **axes: object) -> Twin:
+    """`scenario` with these axes, and without those; where the language does not allow it, what it says."""
     written: dict[str, object] = {axis: value for axis, value in scenario.written if axis not in without}
     try:
         return from_command_line(" ".join(f"{axis}={value}" for axis, value in (written | axes).items()))
-    except ScenarioErrors:
-        return None
+    except ScenarioErrors as wrong:
+        told = ", ".join(f"{axis}={value}" for axis, value in axes.items())
+        return f"its twin would have {told}: {wrong.diagnostics[0].message}"
 
 
 def one_length(scenario: Scenario) -> bool:
@@ -34,12 +38,17 @@ def one_length(scenario: Scenario) -> bool:
     return len(set(scenario.q_len)) == len(set(scenario.past_len)) == 1
 
 
-def attends(scenario: Scenario) -> bool:
-    """Whether it is one call of attention that is to be computed, not refused."""
-    refused = scenario.rotary is not None and (
-        not scenario.rotary_cache or scenario.positions in ("negative", "beyond")
-    )
-    return scenario.op in ("gqa", "mha", "attention") and not scenario.steps and not refused
+def unrelated(scenario: Scenario) -> str:
+    """Why no relation at all says anything of it, or nothing."""
+    if scenario.op not in OPERATORS:
+        return f"relations are of {', '.join(OPERATORS[:-1])} and {OPERATORS[-1]}, and this is {scenario.op}"
+    if scenario.steps:
+        return "it is a session; write its tokens as one call (`q_len`), and `one-by-one` and `in-chunks` divide them"
+    if scenario.rotary is not None and (not scenario.rotary_cache or scenario.positions in ("negative", "beyond")):
+        return "its operator must refuse it, so there are no numbers to compare"
+    if scenario.kv_cache is not None:
+        return "its buffers hold integers: a twin has scales of its own, by the numbers that it holds"
+    return ""
 
 
 def reversed_batch(problem: AnyProblem, inputs: Inputs) -> Inputs:

@@ -52,6 +52,9 @@ def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
     [
         (("--relation", "padded"), ExitCode.USAGE, "there is no relation 'padded'; did you mean `packed`?"),
         (("--relation", "four-axes"), ExitCode.NOTHING, "no relation says anything of these cases"),
+        (("--relation", "four-axes"), ExitCode.NOTHING, "a/four-axes: its twin would have layout=bnsh: `layout`"),
+        (("-k", "turned"), ExitCode.NOTHING, "turned: relations are of gqa, mha and attention, and this is rotary"),
+        (("-k", "turned"), ExitCode.NOTHING, "`attncheck run` judges them by the oracle"),
         (("--reference", "ort-cpu"), ExitCode.USAGE, "a relation has no reference"),
     ],
 )
@@ -59,3 +62,10 @@ def test_a_call_that_cannot_be_says_so(folder: Path, words: tuple[str, ...], cod
     ran = attncheck("relate", "mine.yaml", *words, folder=folder)
     assert ran.code == code
     assert said in ran.stderr
+
+
+def test_a_model_is_told_how_to_become_a_scenario(folder: Path) -> None:
+    attncheck("show", "mine.yaml::a", "--onnx", "m.onnx", "--npz", "m.inputs.npz", folder=folder)
+    ran = attncheck("relate", "m.onnx", folder=folder)
+    assert ran.code == ExitCode.NOTHING
+    assert "a model has no axes of which a twin is made; `attncheck extract` makes a scenario of it" in ran.stderr

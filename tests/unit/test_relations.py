@@ -17,7 +17,7 @@ from attncheck.engine.events import CaseFinished, Result
 from attncheck.graph import read
 from attncheck.relations import twins
 from attncheck.relations.relation import split
-from attncheck.relations.table import RELATIONS, related
+from attncheck.relations.table import RELATIONS, related, unsaid
 from attncheck.scenario import from_command_line
 from attncheck.vocabulary import Status, Verdict
 
@@ -149,6 +149,7 @@ def test_constant_values_leave_what_nobody_may_read() -> None:
 )
 def test_a_relation_says_nothing_where_it_need_not_hold(text: str, name: str) -> None:
     assert related(from_command_line(text), [name]) == ()
+    assert len(unsaid(from_command_line(text), [name])[name]) > len("the batch is"), "a reason in words"
 
 
 @pytest.mark.parametrize(
@@ -168,3 +169,11 @@ def test_nothing_is_said_of_integers_in_the_buffers() -> None:
     """A twin holds other numbers, and by them other scales."""
     assert related(from_command_line("q_len=3 past_len=5 kv_cache=int8")) == ()
     assert related(from_command_line("q_len=3 past_len=5")) != ()
+
+
+@pytest.mark.parametrize("text", [*SCENARIOS, "op=paged q_len=4", "op=gqa steps=5-1", "op=linear q_len=3"])
+def test_a_relation_is_checked_or_it_is_said_why_not(text: str) -> None:
+    case = from_command_line(text)
+    checked = {it.relation.name for it in related(case)}
+    assert checked.isdisjoint(unsaid(case))
+    assert checked | set(unsaid(case)) == set(RELATIONS)
