@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from attncheck.oracle.wrong.readings import STAGES
 from attncheck.problem import AnyProblem, Problem
 
 ATTENTION = "ai.onnx.Attention"
@@ -64,8 +65,22 @@ _QUESTIONS = (
     ),
     _Question(
         "a query without a key gives zeros",
-        {"empty-row-mean": "gives the mean of V for a query without a key"},
+        {
+            "empty-row-mean": "gives the mean of V for a query without a key",
+            "empty-row-nan": "gives NaN for a query without a key",
+        },
         {ATTENTION: "\"a zero output row, not NaN\""},
+        lambda problem: problem.empty_row == "zero",
+    ),
+    _Question(
+        "a query without a key gives the mean of V",
+        {
+            "empty-row-filled": "gives the softmax of the scores - 10000 (`mask_filter_value`) where a query has no "
+            "key",
+            "empty-row-nan": "gives NaN for a query without a key",
+        },
+        {},
+        lambda problem: problem.empty_row == "mean",
     ),
     _Question(
         "a window counts the query's own key",
@@ -81,8 +96,31 @@ _QUESTIONS = (
         {
             "softcap-after-mask": "applies softcap after the mask",
             "softcap-after-bias": "applies softcap after the bias",
+            "softcap-after-bias-and-holes": "applies softcap after the bias and its -inf",
+            "softcap-after-bias-and-masks": "applies softcap after the bias and every mask",
         },
         {ATTENTION: "softcap is \"applied before mask / bias addition and softmax\""},
+    ),
+    _Question(
+        "a score output holds the stage that is asked for",
+        {f"scores-{stage}": f"gives scores {words}" for stage, words in STAGES.items()},
+        {ATTENTION: "`qk_matmul_output_mode`: 0 raw, 1 after softcap, 2 with bias, 3 after the softmax",
+         GQA: "`qk_output`: \"before (1) or after (2) softmax normalization\""},
+    ),
+    _Question(
+        "a mask of one column speaks for every key in 23, and from 24 on for the first, the others being hidden",
+        {
+            "mask-column-padded": "takes a mask of one column for the first key's",
+            "mask-column-for-all": "takes a mask of one column for every key's",
+        },
+        {ATTENTION: "23: \"broadcastable\"; from 24 on: \"the last dimension can also be shorter\", and is padded "
+         "with negative infinity"},
+    ),
+    _Question(
+        "a mask of one row is every query's, and causality is each query's own",
+        {"triangle-of-one-row": "gives every query the first one's causal row beside a mask of one row"},
+        {ATTENTION: "the mask is \"broadcastable to (batch_size, q_num_heads, q_sequence_length, "
+         "total_sequence_length)\""},
     ),
     _Question(
         "a past counts whether or not the present is asked for",

@@ -11,6 +11,7 @@ import numpy as np
 from attncheck.graph import read
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.lineup import lineup
+from attncheck.oracle.wrong.readings import READINGS
 from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.problem import role_of
@@ -20,7 +21,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def __getattr__(name: str) -> Callable[[bytes, Arrays], Arrays]:
-    if name not in {wrong.name.replace("-", "_") for wrong in (*CATALOGUE, *TURNING, *RECURRENCES)}:
+    if name not in {wrong.name.replace("-", "_") for wrong in (*CATALOGUE, *READINGS, *TURNING, *RECURRENCES)}:
         raise AttributeError(name)
 
     def function(model: bytes, inputs: Arrays) -> Arrays:

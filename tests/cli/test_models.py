@@ -250,3 +250,25 @@ def test_what_cannot_be_run_is_said_and_nothing_is_run(folder: Path, mistake: st
     ran = attncheck("run", *MISTAKES[mistake](folder), folder=folder)
     assert (ran.code, ran.stdout) == (ExitCode.USAGE, "")
     assert_golden(f"model-{mistake}.txt", ran.text.replace(str(folder), "FOLDER"))
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_a_padding_mask_that_leaves_no_key_is_disputed_and_what_the_reference_gives_is_named(
+    folder: Path, unidirectional: int
+) -> None:
+    """No text says what such rows give; ONNX Runtime adds -10000 to the scores that causality leaves."""
+    node = helper.make_node(
+        "MultiHeadAttention", ["Q", "K", "V", "", "lengths"], ["Y"], domain="com.microsoft", num_heads=2,
+        unidirectional=unidirectional,
+    )  # fmt: skip
+    lengths = numpy_helper.from_array(np.array([0, 5], np.int32), "lengths")
+    inputs = [value(name, 2, 5, 16) for name in "QKV"]
+    graph = helper.make_graph([node], "graph", inputs, [helper.make_tensor_value_info("Y", FLOAT, None)], [lengths])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / "m.onnx")
+    ran = run(folder, "m.onnx")
+    assert ran.code == ExitCode.FAILED, ran.text
+    assert "flags    1 disputed" in ran.stdout
+    told = " ".join(ran.stdout.split())
+    assert "another convention: it gives the softmax of the scores - 10000 (`mask_filter_value`)" in told
+    assert "no text of it settles that" in told

@@ -13,6 +13,7 @@ from attncheck.engine import run as engine
 from attncheck.engine.events import CaseFinished, Result
 from attncheck.oracle import conventions
 from attncheck.oracle.wrong.catalogue import CATALOGUE
+from attncheck.oracle.wrong.readings import READINGS
 from attncheck.scenario.command_line import from_command_line
 from attncheck.vocabulary import Flag, Verdict
 
@@ -25,8 +26,9 @@ def judged(case: str, kernel: str, reference: Backend | None = None) -> Result:
     return next(result for result in finished.results if not result.reference)
 
 
-def test_every_reader_of_a_convention_stands_in_the_catalogue() -> None:
-    assert conventions.readers() <= {wrong.name for wrong in CATALOGUE}
+def test_every_reader_of_a_convention_is_known() -> None:
+    assert conventions.readers() <= {wrong.name for wrong in (*CATALOGUE, *READINGS)}
+    assert {wrong.name for wrong in READINGS} <= conventions.readers()
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,12 @@ def test_every_reader_of_a_convention_stands_in_the_catalogue() -> None:
         ("window_one_long", "op=gqa q_len=3 past_len=9 window=3", "without the query's own key"),
         ("empty_row_mean", "op=attention q_len=5 kv_len=3 capacity=8", "the mean of V"),
         ("empty_row_mean", "op=attention q_len=5 mask=SxT holes=middle-row", "the mean of V"),
+        ("softcap_after_bias_and_holes", "op=attention q_len=6 softcap=1.5 bias=SxT holes=keys", "and its -inf"),
+        ("softcap_after_bias_and_masks", "op=attention q_len=6 softcap=1.5 bias=SxT", "and every mask"),
+        ("scores_capped", "op=attention q_len=3 softcap=2 scores=raw", "after softcap"),
+        ("mask_column_padded", "op=attention q_len=5 opset=23 causal=false mask=Sx1", "for the first key's"),
+        ("mask_column_for_all", "op=attention q_len=5 opset=25 causal=false mask=Sx1 holes=middle-row", "every key's"),
+        ("triangle_of_one_row", "op=attention q_len=3 bias=1xT", "the first one's causal row"),
     ],
 )
 def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str, case: str, reading: str) -> None:
@@ -50,8 +58,25 @@ def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str,
 
 
 @pytest.mark.parametrize(
+    "case",
+    [
+        "op=gqa q_len=4 bias=BxNxSxT holes=first-row",
+        "op=gqa q_len=5 bias=1xNxSxT holes=middle-row softcap=2",
+        "op=attention q_len=5 kv_len=3 capacity=8",
+    ],
+)
+def test_nan_for_a_query_without_a_key_is_named(case: str) -> None:
+    result = judged(case, "empty_row_nan")
+    assert result.verdict is Verdict.NONFINITE
+    assert "NaN for a query without a key" in result.diagnosis
+    assert result.convention is not None
+    assert (Flag.DISPUTED in result.flags) == ("gqa" in case)
+
+
+@pytest.mark.parametrize(
     ("kernel", "case"),
     [
+        ("softcap_after_bias_and_masks", "op=gqa q_len=6 softcap=1.5 bias=1xNxSxT holes=keys"),
         ("softcap_after_bias", "op=gqa q_len=6 softcap=1.5 bias=1xNxSxT"),
         ("empty_row_mean", "op=gqa q_len=5 bias=1xNxSxT holes=middle-row"),
         ("causal_top_left", "op=mha q_len=3 past_len=9"),
