@@ -32,8 +32,8 @@ def unsaid(scenario: Scenario, names: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _twins(scenario: Scenario, names: Sequence[str]) -> dict[str, Twin]:
-    none = twins.unrelated(scenario)
-    return {name: none or it.twin(scenario) for name, it in RELATIONS.items() if not names or name in names}
+    wanted = (name for name in RELATIONS if not names or name in names)
+    return {name: twins.unrelated(scenario, name) or RELATIONS[name].twin(scenario) for name in wanted}
 
 
 def _same(_: Roles, twin: Sequence[Roles]) -> Roles:

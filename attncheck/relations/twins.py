@@ -12,8 +12,10 @@ from attncheck.tensors import dtypes
 V = 0.5
 """The constant that V is: a number that every dtype holds."""
 
-OPERATORS = ("gqa", "mha", "attention")
+OPERATORS = ("gqa", "mha", "attention", "ms-attention")
 """Those of which relations say something."""
+ONLY = {"ms-attention": ("padded-buffer", "shifted-scores", "half-precision")}
+"""Operators of which few do: input, weights and a past of both K and V are not cut or set as Q, K and V are."""
 
 NOT_BY_BATCH = {
     *("cos_cache", "sin_cache", "head_sink", "total_sequence_length"),
@@ -38,10 +40,13 @@ def one_length(scenario: Scenario) -> bool:
     return len(set(scenario.q_len)) == len(set(scenario.past_len)) == 1
 
 
-def unrelated(scenario: Scenario) -> str:
-    """Why no relation at all says anything of it, or nothing."""
+def unrelated(scenario: Scenario, relation: str) -> str:
+    """Why `relation` says nothing of it, whatever its twin would be; or nothing."""
     if scenario.op not in OPERATORS:
         return f"relations are of {', '.join(OPERATORS[:-1])} and {OPERATORS[-1]}, and this is {scenario.op}"
+    only = ONLY.get(scenario.op, (relation,))
+    if relation not in only:
+        return f"of {scenario.op} only {', '.join(only)} are checked"
     if scenario.steps:
         return "it is a session; write its tokens as one call (`q_len`), and `one-by-one` and `in-chunks` divide them"
     if scenario.rotary is not None and (not scenario.rotary_cache or scenario.positions in ("negative", "beyond")):

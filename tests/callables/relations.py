@@ -57,6 +57,10 @@ def where_biased(model, inputs):
     return of_the_graph(model, inputs, lambda _, given: float("attention_bias" in given))
 
 
+def half_by_graph(model, inputs):
+    return of_the_graph(model, inputs, lambda _, given: float(given["input"].dtype == np.float16))
+
+
 def where_softcapped(model, inputs):
     return of_the_graph(model, inputs, lambda node, _: float(any(it.name == "softcap" for it in node.attribute)))
 

@@ -53,7 +53,7 @@ def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
         (("--relation", "padded"), ExitCode.USAGE, "there is no relation 'padded'; did you mean `packed`?"),
         (("--relation", "four-axes"), ExitCode.NOTHING, "no relation says anything of these cases"),
         (("--relation", "four-axes"), ExitCode.NOTHING, "a/four-axes: its twin would have layout=bnsh: `layout`"),
-        (("-k", "turned"), ExitCode.NOTHING, "turned: relations are of gqa, mha and attention, and this is rotary"),
+        (("-k", "turned"), ExitCode.NOTHING, "turned: relations are of gqa, mha, attention and ms-attention, and"),
         (("-k", "turned"), ExitCode.NOTHING, "`attncheck run` judges them by the oracle"),
         (("--reference", "ort-cpu"), ExitCode.USAGE, "a relation has no reference"),
     ],

@@ -38,6 +38,7 @@ SCENARIOS = (
     "op=attention q_len=3 past_len=5+2+9 capacity=20 kv_heads=2",
     "op=attention q_len=4 bias=BxNxSxT layout=bnsh",
     "op=gqa q_len=6 data=large-logits dtype=float16",
+    "op=ms-attention q_len=5 past_len=3 batch=2",
 )
 
 BREAKS: dict[str, tuple[str, str]] = {
@@ -177,3 +178,17 @@ def test_a_relation_is_checked_or_it_is_said_why_not(text: str) -> None:
     checked = {it.relation.name for it in related(case)}
     assert checked.isdisjoint(unsaid(case))
     assert checked | set(unsaid(case)) == set(RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("shifted-scores", "where_biased"), ("half-precision", "half_by_graph")]
+)
+def test_com_microsoft_attention_is_related_too(name: str, function: str) -> None:
+    (found,) = results(["op=ms-attention q_len=4"], [Callable(CALLABLES / "relations.py", function)], [name])
+    assert found.verdict is Verdict.MISMATCH
+    assert found.message.startswith(f"broken: {RELATIONS[name].words}.")
+
+
+def test_what_is_checked_of_an_operator_has_names_that_there_are() -> None:
+    assert {name for names in twins.ONLY.values() for name in names} <= set(RELATIONS)
+    assert set(unsaid(from_command_line("op=ms-attention q_len=4"))) == set(RELATIONS) - set(twins.ONLY["ms-attention"])
