@@ -13,6 +13,8 @@ import numpy as np
 
 from attncheck import __version__
 from attncheck.extract.run import Extract, Found
+from attncheck.extract.single import Single
+from attncheck.extract.source import Site
 from attncheck.scenario.complete import Value
 
 SCENARIOS = "scenarios.yaml"
@@ -33,11 +35,11 @@ class Written:
     files: tuple[str, ...]
 
 
-def names(extracts: Sequence[Extract]) -> tuple[str, ...]:
-    """A name that scenarios may have for each, made of its first node's path, all different."""
+def names(sites: Sequence[Site]) -> tuple[str, ...]:
+    """A name that scenarios and files may have for each node, made of its path, all different."""
     found: list[str] = []
-    for it in extracts:
-        base = _UNSAFE.sub("-", it.sites[0].path).strip("-._") or it.sites[0].node.op_type
+    for it in sites:
+        base = _UNSAFE.sub("-", it.path).strip("-._") or it.node.op_type
         name, number = base, 2
         while name.lower() in {other.lower() for other in found}:  # files on some systems know no case
             name, number = f"{base}-{number}", number + 1
@@ -48,27 +50,32 @@ def names(extracts: Sequence[Extract]) -> tuple[str, ...]:
 def content(found: Found, model: Path, tensors: bool) -> tuple[Mapping[str, bytes], tuple[Written, ...]]:
     """Every file by its name in the folder, and what stands where.
 
-    tensors   whether each node is also to be a model of its own with its real arrays; one that the language cannot say
-              always is
+    tensors   whether each node is also to be a model of its own with its real arrays; of those called alike that the
+              language cannot say, the first always is
     """
     files: dict[str, bytes] = {}
     written = []
-    for name, it in zip(names(found.extracts), found.extracts, strict=True):
+    # The first nodes first: their names are those of the scenarios, whatever else is written.
+    sites = [it.sites[0] for it in found.extracts] + [site for it in found.extracts for site in it.sites[1:]]
+    named = dict(zip((site.path for site in sites), names(sites), strict=True))
+    for it in found.extracts:
         mine = [SCENARIOS] if it.axes else []
-        if tensors or not it.axes:
-            files[f"{name}.onnx"] = it.single.proto.SerializeToString(deterministic=True)
-            files[f"{name}.inputs.npz"] = _archive(it)
+        models = len(it.sites) if tensors else 0 if it.axes else 1
+        for site, single in list(zip(it.sites, it.singles, strict=True))[:models]:
+            name = named[site.path]
+            files[f"{name}.onnx"] = single.proto.SerializeToString(deterministic=True)
+            files[f"{name}.inputs.npz"] = _archive(single)
             mine += [f"{name}.onnx", f"{name}.inputs.npz"]
-        written.append(Written(name, it, tuple(mine)))
+        written.append(Written(named[it.sites[0].path], it, tuple(mine)))
     said = [it for it in written if it.extract.axes]
     if said:
         files[SCENARIOS] = _scenarios(said, found, model).encode()
     return files, tuple(written)
 
 
-def _archive(it: Extract) -> bytes:
+def _archive(it: Single) -> bytes:
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **dict(it.single.feeds))
+    np.savez(file, allow_pickle=False, **dict(it.feeds))
     return file.getvalue()
 
 
@@ -80,6 +87,7 @@ def _scenarios(written: Iterable[Written], found: Found, model: Path) -> str:
 def _scenario(it: Written, model: Path) -> str:
     sites = it.extract.sites
     lines = [f"  # {_plain(site.path)}" for site in sites]
+    lines += [f"  # Note: {_plain(note)}" for note in it.extract.notes]
     others = f", and {len(sites) - 1} more called alike" if len(sites) > 1 else ""
     about = f"the node {sites[0].path} of {model.name}{others}"
     lines += [f"  - name: {_text(it.name)}", f"    about: {_text(about)}"]

@@ -125,6 +125,8 @@ def meaning(proto: onnx.ModelProto) -> feeds.Rule:
         if dtype.kind == "f":
             return _float_mask(shape, dtype) if "mask" in name else None
         if dtype.kind == "b":
+            if "mask" in name:
+                return np.full(shape, True)
             return np.full(shape, lengths.past > 0) if "use_cache" in name or "past" in name else None
         if dtype.kind != "i" and dtype.kind != "u":
             return None

@@ -2,25 +2,27 @@
 
 The axes are a guess from the node and its Problem; what counts is the proof. A scenario is taken only when the graph
 written for it has the node's operator, attributes, inputs by shape and dtype, outputs, and the same Problem but for
-names. The values of large tensors, masks and biases among them, are not part of it: a scenario generates its own.
+names. The values of large tensors, masks and biases among them, are not part of it: a scenario generates its own. A
+mask that is a causal triangle is said by the operator's attribute (`masks`); of any other that hides or adds something,
+a note says that only its shape is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from attncheck.extract import axes
+from attncheck.extract import axes, masks
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem, Columns, Mask, Norm, Projection, Quantised, Rotary, Scores, Tensor
+from attncheck.problem import AnyProblem, Columns, Mask, Norm, Problem, Projection, Quantised, Rotary, Scores, Tensor
 from attncheck.scenario import ScenarioErrors, from_command_line
-from attncheck.scenario.axes import spell
+from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.complete import Value
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -47,13 +49,67 @@ _IDLE: Mapping[tuple[str, str], Mapping[str, float]] = {
 """Attributes at the value that the text gives them when left out: the same as left out. A scale of 0 is told."""
 
 
-def said(
-    case: Case, problem: AnyProblem, memory_limit: int, symbolic: bool
-) -> tuple[Mapping[str, Value], str]:
-    """The axes that say the node of `case`, or no axes and the reason why the scenario language cannot say it.
+_COLUMNS = {("com.microsoft", "GroupQueryAttention"): 5}
+"""Operator -> its input of lengths [batch], which exporters also write [batch, 1] and ONNX Runtime takes so."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the scenario language says of a node.
+
+    axes    none where it cannot say it
+    reason  why it cannot
+    notes   what the scenario has otherwise than the node, or does not keep
+    """
+
+    axes: Mapping[str, Value]
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def said(case: Case, problem: AnyProblem, memory_limit: int, symbolic: bool) -> Said:
+    """What says the node of `case`, whose Problem is `problem`.
 
     symbolic   whether the model that the node is from has symbolic dimensions
     """
+    causal = _causal(case, problem)
+    if causal is not None and isinstance(problem, Problem):
+        axes, _ = _axes(causal, read.any_problem(causal.model, causal.inputs), memory_limit, symbolic)
+        if axes:
+            note = f"{problem.masks[0].name} is a causal triangle, said as causal: true, which gives the same result"
+            shown = {**axes, "causal": True}  # a default, but what a reader looks for here
+            return Said({name: shown[name] for name in AXES if name in shown}, notes=(note, *_notes(case)))
+    axes, reason = _axes(case, problem, memory_limit, symbolic)
+    return Said(axes, notes=(*_lost(case, problem), *_notes(case))) if axes else Said({}, reason)
+
+
+def _causal(case: Case, problem: AnyProblem) -> Case | None:
+    """`case` without its mask and causal instead, where that is the same but for the mask."""
+    other = masks.as_causal(case, problem)
+    if other is None or not isinstance(problem, Problem):
+        return None
+    its = read.any_problem(other.model, other.inputs)
+    alike = isinstance(its, Problem) and not any(_meanings(replace(problem, masks=(), visible=its.visible), its))
+    return other if alike else None
+
+
+def _lost(case: Case, problem: AnyProblem) -> Iterator[str]:
+    """What masks say of which only the shape is kept."""
+    if isinstance(problem, Problem) and masks.speak(problem, case.inputs):
+        names = " and ".join(mask.name for mask in problem.masks)
+        yield f"of {names} only the shape is kept, not which keys it hides or what it adds; --tensors keeps the values"
+
+
+def _notes(case: Case) -> Iterator[str]:
+    """What is shaped otherwise, and means the same."""
+    place = _COLUMNS.get((case.node.domain, case.node.op_type))
+    array = case.inputs[name] if place is not None and (name := _at(case.node.input, place)) else None
+    if array is not None and array.ndim == 2:
+        yield f"{name} is {list(array.shape)} in the model, and {[array.size]} in the scenario"
+
+
+def _axes(case: Case, problem: AnyProblem, memory_limit: int, symbolic: bool) -> tuple[Mapping[str, Value], str]:
+    """The axes that say the node, or no axes and the reason why not."""
     node = _node(case)
     guess = axes.of(node, case, problem, symbolic)
     if guess is None:
@@ -101,8 +157,14 @@ def _inputs(node: onnx.NodeProto, arrays: Arrays, twin: onnx.NodeProto, others: 
         mine, other = _at(node.input, index), _at(twin.input, index)
         if bool(mine) != bool(other):
             yield f"the input {mine}" if mine else f"{node.op_type} without its input {index}"
-        elif mine and _looks(arrays[mine]) != _looks(others[other]):
+        elif mine and _looks(_flat(node, index, arrays[mine])) != _looks(others[other]):
             yield f"{mine} as {_told(arrays[mine])} (it would be {_told(others[other])})"
+
+
+def _flat(node: onnx.NodeProto, index: int, array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Lengths in a column [batch, 1] as [batch]; anything else as it is."""
+    column = _COLUMNS.get((node.domain, node.op_type)) == index and array.ndim == 2 and array.shape[1] == 1
+    return array[:, 0] if column else array
 
 
 def _looks(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...]]:
@@ -135,6 +197,7 @@ _WORDS = {
     "new_len": "these numbers of new tokens",
     "masks": "this mask",
     "rotary": "these rotary positions",
+    "invalid": "what its operator's text forbids",
 }
 
 

@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from attncheck.extract import branches, capture, inputs, language, pattern
+from attncheck.extract import branches, capture, inputs, language, masks, pattern
 from attncheck.extract.capture import Limits, Runner
 from attncheck.extract.pattern import Pattern
 from attncheck.extract.single import Single, single
@@ -38,16 +38,18 @@ class Fed:
 class Extract:
     """One distinct node, as it was called.
 
-    sites   the nodes that are called alike: attributes, shapes and dtypes of inputs, outputs, lengths
-    single  the first of them as a model of one node
-    axes    what the scenario language says of it; empty where it cannot
-    reason  why it cannot
+    sites    the nodes that are called alike: attributes, shapes and dtypes of inputs, outputs, lengths, hidden keys
+    singles  each of them as a model of one node
+    axes     what the scenario language says of it; empty where it cannot
+    reason   why it cannot
+    notes    what the scenario has otherwise, or does not keep; what the operator's text forbids here
     """
 
     sites: tuple[Site, ...]
-    single: Single
+    singles: tuple[Single, ...]
     axes: Mapping[str, Value]
     reason: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,8 @@ def _told(
         alike.setdefault(_call(site, arrays, held), []).append(site)
     extracts, missed = [], []
     for group in alike.values():
-        it = single(group[0], proto, arrays, held)
+        singles = tuple(single(site, proto, arrays, held) for site in group)
+        it = singles[0]
         try:
             file = model_file.usable(source.path, it.proto)
             case, problem = given.case(file, group[0].path, it.feeds, "")
@@ -170,13 +173,14 @@ def _told(
             why = str(unusable).removeprefix(f"{source.path}: ").removeprefix(str(source.path)).strip()
             missed += [Missed(site, why) for site in group]
             continue
-        axes, reason = language.said(case, problem, limits.case, is_symbolic(source.proto))
-        extracts.append(Extract(tuple(group), it, axes, reason))
+        told = language.said(case, problem, limits.case, is_symbolic(source.proto))
+        forbidden = (f"its operator's text forbids it as it is fed: {problem.invalid}",) if problem.invalid else ()
+        extracts.append(Extract(tuple(group), singles, told.axes, told.reason, (*told.notes, *forbidden)))
     return extracts, missed
 
 
 def _call(site: Site, arrays: Arrays, held: set[str]) -> str:
-    """What tells nodes apart: everything but names and the values of floats and of masks over keys."""
+    """What tells nodes apart: everything but names and the values of floats; of masks, the keys that they hide."""
     node = site.node
     inputs = []
     for name in node.input:
@@ -186,7 +190,8 @@ def _call(site: Site, arrays: Arrays, held: set[str]) -> str:
         inputs.append(f"{bool(name)} {name in held} {array.dtype} {array.shape} {small}")
     attributes = sorted(it.SerializeToString(deterministic=True).hex() for it in node.attribute)
     told = (site.op, site.opset, attributes, inputs, [bool(name) for name in node.output])
-    return digest(repr(told).encode(), {})
+    hidden = masks.over_scores(node, arrays)
+    return digest(repr(told).encode() + hidden, {})
 
 
 def _spelt(proto: onnx.ModelProto, found: Sequence[Pattern], fed: Fed, runner: Runner) -> tuple[Spelt, ...]:

@@ -58,13 +58,21 @@ def _operator(it: Site) -> str:
 def _extract(it: Written, width: int | None) -> Iterator[Line]:
     sites = it.extract.sites
     yield line(f"  {it.name}  {_operator(sites[0])}", "title")
-    yield line(f"    written to {', '.join(it.files)}")
+    yield line(f"    written to {_files(it.files)}")
     if it.extract.axes:
         axes = " ".join(f"{axis}={spell(value)}" for axis, value in it.extract.axes.items())
         yield from paragraph(axes, width, "    ")
     else:
         yield from paragraph(f"a model, for {it.extract.reason}", width, "    ")
+    for note in it.extract.notes:
+        yield from paragraph(f"note: {note}", width, "    ")
     yield from _named(sites, width)
+
+
+def _files(names: Sequence[str]) -> str:
+    """The scenario file and the models of the first nodes, two files each."""
+    most = 1 + 2 * MOST
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _named(sites: Sequence[Site], width: int | None) -> list[Line]:

@@ -149,6 +149,41 @@ def test_of_nodes_that_are_chosen_it_is_told_of_how_many(folder: Path) -> None:
     assert "nested.onnx: 1 of 5 attention nodes, 1 distinct\n" in ran.stdout
 
 
+def layers(folder: Path, *masks: NDArray[Any]) -> str:
+    """A model of as many Attention nodes, each with a mask that the model holds."""
+    names = [f"mask.{layer}" for layer in range(len(masks))]
+    nodes = [
+        helper.make_node("Attention", ["x" if layer == 0 else f"y.{layer - 1}", "k", "v", mask], [f"y.{layer}"],
+                         name=f"attend.{layer}")
+        for layer, mask in enumerate(names)
+    ]  # fmt: skip
+    inputs = [models.value(name, [1, 2, 4, 8]) for name in "xkv"]
+    held = [numpy_helper.from_array(mask, name) for name, mask in zip(names, masks, strict=True)]
+    graph = helper.make_graph(nodes, "g", inputs, [models.value(nodes[-1].output[0], None)], held)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    return save(folder, "layers", proto)
+
+
+def test_masks_are_told_apart_by_the_keys_that_they_hide(folder: Path) -> None:
+    """A causal triangle is said; of a window that the model holds as a mask too, only the shape is, which is told."""
+    triangle, window = np.tri(4, dtype=bool), np.tri(4, dtype=bool) & ~np.tri(4, k=-2, dtype=bool)
+    lowest = np.where(triangle, 0.0, -np.inf).astype(np.float32)
+    ran = extract(folder, layers(folder, triangle, window, triangle, lowest), "--tensors")
+    written = (folder / "layers-attention" / "scenarios.yaml").read_text(encoding="utf-8")
+    assert_golden("extract-masks.txt", f"{settled(ran.text)}--- scenarios.yaml\n{written}")
+    again = attncheck("run", "layers-attention", "--backend", "wgsl", folder=folder)
+    assert again.code == ExitCode.OK, again.text
+
+
+def test_with_tensors_each_of_the_nodes_called_alike_is_a_model(folder: Path) -> None:
+    """Each with the query that it is given: what the node before it gives."""
+    extract(folder, layers(folder, *[np.tri(4, dtype=bool)] * 3), "--tensors")
+    files = sorted(path.name for path in (folder / "layers-attention").glob("*.onnx"))
+    assert files == ["attend.0.onnx", "attend.1.onnx", "attend.2.onnx"]
+    queries = [next(iter(arrays(folder / "layers-attention", f"attend.{layer}").values())) for layer in range(3)]
+    assert len({it.tobytes() for it in queries}) == 3
+
+
 def test_files_that_are_there_are_overwritten_only_when_asked_and_then_told(folder: Path) -> None:
     save(folder, "nested")
     extract(folder, "nested.onnx")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given
 from onnx import helper
 
-from attncheck.extract import branches, capture, inputs, language, pattern, source
+from attncheck.extract import branches, capture, inputs, language, masks, pattern, source
 from attncheck.graph import feeds, read, write
+from attncheck.graph.case import Case
 from attncheck.graph.external import UnusableModel
+from attncheck.oracle.ask import answer
 from attncheck.scenario import Scenario, from_command_line, load
 from attncheck.scenario.axes import spell
 from attncheck.shipped import scenarios_dir
@@ -29,13 +32,14 @@ a paged one pages."""
 
 
 def said(drawn: Scenario) -> tuple[onnx.ModelProto, onnx.ModelProto | None]:
-    """The model of a scenario, and the model of the axes that are read off it."""
+    """The model of a scenario, and the model of the axes that are read off it, a causal triangle as a mask left out."""
     case = write.build(drawn)
     problem = read.any_problem(case.model, case.inputs)
-    axes, reason = language.said(case, problem, LIMIT, symbolic=drawn.dims == "symbolic")
-    assert bool(axes) != bool(reason)
-    text = " ".join(f"{axis}={spell(value)}" for axis, value in axes.items())
-    again = write.build(from_command_line(text)).model if axes else None
+    it = language.said(case, problem, LIMIT, symbolic=drawn.dims == "symbolic")
+    assert bool(it.axes) != bool(it.reason)
+    text = " ".join(f"{axis}={spell(value)}" for axis, value in it.axes.items())
+    again = write.build(from_command_line(text)).model if it.axes else None
+    case = masks.as_causal(case, problem) or case
     return onnx.load_model_from_string(case.model), onnx.load_model_from_string(again) if again else None
 
 
@@ -67,9 +71,81 @@ def test_what_the_language_cannot_say_of_a_node_is_named(
     proto = onnx.load_model_from_string(case.model)
     proto.graph.node[0].attribute.extend(helper.make_attribute(name, value) for name, value in changed.items())
     case = replace(case, model=proto.SerializeToString())
-    axes, why = language.said(case, read.any_problem(case.model, case.inputs), LIMIT, symbolic=False)
-    assert not axes
-    assert why.startswith(reason)
+    it = language.said(case, read.any_problem(case.model, case.inputs), LIMIT, symbolic=False)
+    assert not it.axes
+    assert it.reason.startswith(reason)
+
+
+LOWEST = float(np.finfo(np.float32).min)
+TRIANGLES = [
+    *((f"op=attention q_len=4 causal=false {it}", hidden) for it, hidden in (
+        ("mask=SxT", False), ("layout=bnsh mask=BxNxSxT", False), ("bias=1x1xSxT", -np.inf), ("bias=SxT", LOWEST),
+        ("past_len=3 mask=SxT", False), ("past_len=3 bias=1x1xSxT", -np.inf),
+    )),
+    *((f"op={op} q_len=4 causal=false bias=1x1xSxT", hidden)
+      for op in ("mha", "ms-attention") for hidden in (-np.inf, LOWEST)),
+]  # fmt: skip
+
+
+def masked(written: str, hidden: float | bool, keep: np.ndarray[Any, Any] | None = None) -> Case:
+    """A case whose one mask hides by `hidden` what `keep` does not keep: the keys behind each query's own."""
+    case = write.build(from_command_line(written))
+    problem = read.problem(case.model, case.inputs)
+    (mask,) = problem.masks
+    rows, slots = mask.shape[-2:]
+    kept = np.tri(rows, slots, slots - rows, dtype=bool) if keep is None else keep
+    shown = True if isinstance(hidden, bool) else 0.0
+    array = np.where(kept, shown, hidden).astype(case.inputs[mask.name].dtype)
+    return replace(case, inputs={**case.inputs, mask.name: np.broadcast_to(array, mask.shape).copy()})
+
+
+def told(case: Case) -> language.Said:
+    return language.said(case, read.any_problem(case.model, case.inputs), LIMIT, symbolic=False)
+
+
+@pytest.mark.parametrize(("written", "hidden"), TRIANGLES)
+def test_a_causal_triangle_is_said_as_causal_and_the_oracle_agrees(written: str, hidden: float | bool) -> None:
+    case = masked(written, hidden)
+    it = told(case)
+    assert it.axes["causal"] is True
+    assert not {"mask", "bias"} & set(it.axes)
+    assert "is a causal triangle, said as causal: true" in it.notes[0]
+    other = masks.as_causal(case, read.any_problem(case.model, case.inputs))
+    assert other is not None
+    (mine, *_), (its, *_) = (answer(read.any_problem(one.model, one.inputs), one.inputs) for one in (case, other))
+    np.testing.assert_allclose(mine.values, its.values, rtol=1e-12)
+
+
+SHIFTED = np.tri(4, 4, 1, dtype=bool)
+EMPTY_ROW = np.tri(4, 4, -1, dtype=bool)
+
+
+@pytest.mark.parametrize("keep", [SHIFTED, EMPTY_ROW, np.eye(4, dtype=bool)], ids=["shifted", "empty-row", "own"])
+def test_of_another_mask_it_is_noted_that_only_its_shape_is_kept(keep: np.ndarray[Any, Any]) -> None:
+    it = told(masked("op=attention q_len=4 causal=false mask=SxT", False, keep))
+    assert it.axes["mask"] == "SxT"
+    assert "causal" not in it.axes or it.axes["causal"] is False
+    assert it.notes == (
+        "of attn_mask only the shape is kept, not which keys it hides or what it adds; --tensors keeps the values",
+    )
+
+
+def test_of_a_mask_that_says_nothing_nothing_is_noted() -> None:
+    everything = np.ones((4, 4), bool)
+    assert told(masked("op=attention q_len=4 causal=false mask=SxT", False, everything)).notes == ()
+    assert told(masked("op=attention q_len=4 causal=false bias=SxT", 0.0, everything)).notes == ()
+    assert told(masked("op=gqa q_len=4 bias=1x1xSxT", -np.inf)).notes == ()
+
+
+def test_lengths_in_a_column_are_the_same_lengths() -> None:
+    """seqlens_k [batch, 1], as a ReduceSum that keeps its axis gives them."""
+    for batch in (1, 3):
+        case = write.build(from_command_line(f"op=gqa q_len=1 past_len=5 batch={batch}"))
+        name = case.node.input[5]
+        case = replace(case, inputs={**case.inputs, name: case.inputs[name].reshape(batch, 1)})
+        it = told(case)
+        assert (it.axes["op"], it.axes.get("batch", 1), it.axes["past_len"]) == ("gqa", batch, 5)
+        assert it.notes == (f"{name} is [{batch}, 1] in the model, and [{batch}] in the scenario",)
 
 
 def entrance(*values: onnx.ValueInfoProto) -> inputs.Entrance:
@@ -106,6 +182,7 @@ def test_inputs_mean_what_their_names_say() -> None:
     names = {"input_ids": [2, 3], "attention_mask": [2, 8], "position_ids": [2, 3], "token_type_ids": [2, 3]}
     values = [models.value(name, shape, models.INT64) for name, shape in names.items()]
     values += [models.value("seqlens_k", [2], models.INT32), models.value("total_sequence_length", [], models.INT32)]
+    values += [models.value("causal_mask", [2, 8], models.BOOL)]
     values += [models.value("use_cache_branch", [1], models.BOOL), models.value("past_key_values.0.key", [2, 1, 5, 8])]
     made = feeds.generated(entrance(*values), 0, {}, LIMIT, inputs.meaning(models.decoder()))
     assert set(made["input_ids"].ravel().tolist()) <= set(range(50))
@@ -115,6 +192,7 @@ def test_inputs_mean_what_their_names_say() -> None:
     assert (made["token_type_ids"] == 0).all()
     assert made["seqlens_k"].tolist() == [7, 7]
     assert made["total_sequence_length"] == 8
+    assert made["causal_mask"].all()
     assert made["use_cache_branch"].tolist() == [True]
     assert 0.5 < made["past_key_values.0.key"].std() < 2.0
 
