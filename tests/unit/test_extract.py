@@ -130,6 +130,14 @@ def test_of_another_mask_it_is_noted_that_only_its_shape_is_kept(keep: np.ndarra
     )
 
 
+def test_a_triangle_that_also_adds_to_scores_is_not_causal_alone() -> None:
+    case = masked("op=attention q_len=4 causal=false bias=SxT", -np.inf)
+    sloped = {**case.inputs, "attn_mask": case.inputs["attn_mask"] - np.arange(4, dtype=np.float32)}
+    it = told(replace(case, inputs=sloped))
+    assert (it.axes["bias"], it.axes["causal"]) == ("SxT", False)
+    assert "of attn_mask only the shape is kept" in it.notes[0]
+
+
 def test_of_a_mask_that_says_nothing_nothing_is_noted() -> None:
     everything = np.ones((4, 4), bool)
     assert told(masked("op=attention q_len=4 causal=false mask=SxT", False, everything)).notes == ()
