@@ -132,7 +132,7 @@ def test_of_another_mask_it_is_noted_that_only_its_shape_is_kept(keep: np.ndarra
 
 def test_a_triangle_that_also_adds_to_scores_is_not_causal_alone() -> None:
     case = masked("op=attention q_len=4 causal=false bias=SxT", -np.inf)
-    sloped = {**case.inputs, "attn_mask": case.inputs["attn_mask"] - np.arange(4, dtype=np.float32)}
+    sloped = {**case.inputs, "attn_mask": case.inputs["attn_mask"].astype(np.float32) - np.arange(4, dtype=np.float32)}
     it = told(replace(case, inputs=sloped))
     assert (it.axes["bias"], it.axes["causal"]) == ("SxT", False)
     assert "of attn_mask only the shape is kept" in it.notes[0]
