@@ -10,7 +10,8 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
@@ -127,9 +128,11 @@ class Ledger:
 
     def first(self, cases: Iterable[Candidate], wanted: Signature) -> Candidate | None:
         """The first of `cases` that fails as `wanted`, evaluated side by side. Raises Spent."""
-        for case, seen in self._side_by_side(cases):
-            if self._fails(case, seen, wanted):
-                return case
+        # Closed here and not by the collector, which would swallow a Ctrl-C that comes while the rest is awaited.
+        with closing(self._side_by_side(cases)) as found:
+            for case, seen in found:
+                if self._fails(case, seen, wanted):
+                    return case
         return None
 
     def fails(self, case: Candidate, wanted: Signature) -> bool:
@@ -147,7 +150,7 @@ class Ledger:
                 break
         return hits >= self.runs.needed
 
-    def _side_by_side(self, cases: Iterable[Candidate]) -> Iterator[tuple[Candidate, Seen]]:
+    def _side_by_side(self, cases: Iterable[Candidate]) -> Generator[tuple[Candidate, Seen], None, None]:
         """Each case with what it came to, in order, with as many in the workers' hands as there are.
 
         What is asked is noted even where the one before it was what was looked for: it is paid for.
