@@ -107,9 +107,10 @@ def _first_key(problem: Problem, how: Mask) -> Intervals:
 
 
 def _one_key_more(problem: Problem, how: Mask) -> Intervals | None:
-    """A valid length one too long shows where a further slot is there to be read."""
+    """A valid length one too long shows where a further slot is there to be read, and no mask ends before it."""
     low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    longer = (high == how.end[:, None]) & (high < problem.capacity)
+    spoken_for = min((mask.slots for mask in problem.masks), default=problem.capacity)
+    longer = (high == how.end[:, None]) & (high < min(problem.capacity, spoken_for))
     return intervals.between(low, high + longer)
 
 
