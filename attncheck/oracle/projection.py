@@ -4,9 +4,9 @@ Source: com.microsoft Attention ("the weights for input projection of Q, K and V
 of K, of V) and the input `bias` of com.microsoft MultiHeadAttention ("from input projection"): rows = input @ weights +
 bias. Without weights the input is the product already.
 
-    |y - exact|  <=  u * (sum_i |x_i| |w_ij| + |y|)
+    |y - exact|  <=  u * (sum_i |x_i| |w_ij| + sqrt(n - 1) |sum_i x_i w_ij| + |y|)
 
-to first order, the last term for the sum with the bias; factors of the summation are in the measured constant.
+to first order: a dot product of n terms as `sums` bounds it, and the last term for the sum with the bias.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.oracle.bounded import Bounded, exact
+from attncheck.oracle.sums import walked
 from attncheck.problem import Arrays, Columns, Problem, Tensor, role_heads, split_heads
 from attncheck.tensors.dtypes import widen
 
@@ -31,8 +32,12 @@ def projected(problem: Problem, role: str, tensor: Tensor, inputs: Arrays, heads
         return exact(rows)
     error = np.zeros((1, 1, 1, 1))
     if weights is not None:
-        error = split_heads(np.abs(rows[:, 0]) @ np.abs(weights), "bsnh", heads).astype(np.float64)
-        rows = split_heads(rows[:, 0] @ weights, "bsnh", heads).astype(np.float64)
+        given = rows[:, 0]
+        product = given @ weights
+        terms = ((given != 0.0).astype(np.intp)) @ ((weights != 0.0).astype(np.intp))
+        bound = np.abs(given) @ np.abs(weights) + walked(product, terms)
+        error = split_heads(bound, "bsnh", heads).astype(np.float64)
+        rows = split_heads(product, "bsnh", heads).astype(np.float64)
     if bias is not None:
         rows = rows + bias.reshape(heads, 1, dim)
         error = error + np.abs(rows)

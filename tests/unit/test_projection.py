@@ -101,7 +101,7 @@ def test_the_bounds_of_a_projection_are_the_sums_of_magnitudes() -> None:
     inputs = {"input": np.array([[[3, -2]]], np.float32), "weights": weights, "bias": np.arange(6, dtype=np.float32)}
     found = projected(it, "key", it.key, inputs, 1, 2)
     np.testing.assert_array_equal(found.values, [[[[3 * 3 - 2 * 0.5 + 2, 3 * 4 - 2 * 8 + 3]]]])
-    np.testing.assert_array_equal(found.compute, [[[[3 * 3 + 2 * 0.5 + 10, 3 * 4 + 2 * 8 + 1]]]])
+    np.testing.assert_array_equal(found.compute, [[[[3 * 3 + 2 * 0.5 + 8 + 10, 3 * 4 + 2 * 8 + 4 + 1]]]])
     np.testing.assert_array_equal(found.storage, np.abs(found.values))
 
 
