@@ -19,6 +19,7 @@ from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.lineup import lineup
 from attncheck.oracle.wrong.recurrences import RECURRENCES
 from attncheck.oracle.wrong.turning import TURNING
+from attncheck.problem import role_of
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
 from attncheck.shipped import scenarios_dir
@@ -53,7 +54,7 @@ def telling(name: str) -> Scenario:
             continue
         with np.errstate(all="ignore"):
             values = wrong.outputs(None)
-        outputs = {name: narrow(it, problem.dtype) for name, it in values.items()}
+        outputs = {output: narrow(it, role_of(problem.outputs, output).dtype) for output, it in values.items()}
         answers = ask.answer(problem, case.inputs)
         if wrong.words in diagnose(problem, case.inputs, answers, outputs, "native").words:
             return scenario
