@@ -101,7 +101,7 @@ def test_an_installed_wheel_works_from_an_empty_folder(wheel: Path, tmp_path: Pa
     run(*pip, "--no-deps", "--no-index", wheel)
 
     assert attncheck.__version__ in run(scripts / "attncheck", "--version")
-    listed = run(scripts / "attncheck", "run", "--list")
+    listed = run(scripts / "attncheck", "run", "--list") + run(scripts / "attncheck", "run", "--tag", "huge", "--list")
     for path in (ROOT / "scenarios").glob("*.yaml"):
         assert f"shipped/{path.name}::" in listed
 
