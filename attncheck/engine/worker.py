@@ -144,9 +144,6 @@ class Worker:
             self._process.wait()
         self.kill()
         self._drain.join(1.0)
-        # A process that the worker has put into a session of its own may hold the other end: closing would wait for it.
-        if self._process.stderr is not None and not self._drain.is_alive():
-            self._process.stderr.close()
 
     def _ask(self, request: dict[str, Any], limit: float) -> Any:
         self._asked += 1
@@ -202,16 +199,21 @@ class Worker:
             self._stderr_of = sys.maxsize
 
     def _read_stderr(self) -> None:
-        for line in cast("BinaryIO", self._process.stderr):
-            ended = wire.ended_on_stderr(line)
-            if ended is None:
-                self._stderr.append(line.decode(errors="replace").rstrip())
-                continue
-            if self._stderr and not self._stderr[-1]:
-                self._stderr.pop()  # the mark begins a line of its own
-            with self._stderr_read:
-                self._stderr_of = max(self._stderr_of, ended)
-                self._stderr_read.notify()
+        """Read until every process that holds the other end has ended: one in a session of its own may outlive ours."""
+        with cast("BinaryIO", self._process.stderr) as stream:
+            for line in stream:
+                self._keep(line)
+
+    def _keep(self, line: bytes) -> None:
+        ended = wire.ended_on_stderr(line)
+        if ended is None:
+            self._stderr.append(line.decode(errors="replace").rstrip())
+            return
+        if self._stderr and not self._stderr[-1]:
+            self._stderr.pop()  # the mark begins a line of its own
+        with self._stderr_read:
+            self._stderr_of = max(self._stderr_of, ended)
+            self._stderr_read.notify()
 
 
 def printable(text: str) -> str:
