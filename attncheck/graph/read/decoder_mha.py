@@ -12,8 +12,6 @@ The text gives that buffer the shape [batch, heads, slots, dim], and says of its
 
 from __future__ import annotations
 
-import math
-
 from attncheck.graph.read import key_mask, mha, shared_buffer
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import Problem, Tensor
@@ -25,10 +23,9 @@ def read(node: Node) -> Problem:
     """The Problem of a DecoderMaskedMultiHeadAttention node. Raises Unreadable for what attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
     _refuse_forms(node)
-    heads = node.attribute("num_heads", 0)
     batch, rows = node.required(0)[1].shape[:2]
-    new = _new(node, heads)
-    past_key, past_value, past = node.name(5), node.name(6), node.array(5)
+    new = _new(node, node.attribute("num_heads", 0))
+    past = node.array(5)
     slots = 0 if past is None else past.shape[2]
     shares = node.attribute("past_present_share_buffer", 0) == 1
     buffers = (
@@ -36,42 +33,9 @@ def read(node: Node) -> Problem:
         if shares and past is not None
         else shared_buffer.Buffers(slots, slots, slots + new.new_rows)
     )
-    kv_len = buffers.past + new.new_rows
-    mask = key_mask.read(node, 3, batch, rows, kv_len, what="mask_index")
-    present_key, present_value = node.output(1), node.output(2)
-    return Problem(
-        op=node.op,
-        dtype=node.dtype(0),
-        batch=batch,
-        rows=rows,
-        new_rows=new.new_rows,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=new.head_dim,
-        v_head_dim=new.v_head_dim,
-        past_capacity=buffers.past_slots,
-        capacity=buffers.present_slots,
-        q_len=(rows,) * batch,
-        past_len=(buffers.past,) * batch,
-        new_len=(new.new_rows,) * batch,
-        visible=mha.visible(node, mask, batch, rows, buffers.past, new.new_rows),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(new.head_dim),
-        softcap=0.0,
-        empty_row="mean",
-        rotary=None,
-        query=new.query,
-        key=new.key,
-        value=new.value,
-        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
-        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
-        output=Tensor(node.output(0) or "output", "bsnh"),
-        present_key=None if present_key is None else Tensor(present_key, "bnsh"),
-        present_value=None if present_value is None else Tensor(present_value, "bnsh"),
-        masks=(*mask.masks, *mha.biases(node, 4)),
-        scores=mha.scores(node, kv_len),
-        projection=mha.projection(node, 10, heads, new),
-        invalid=buffers.invalid if rows == 1 else f"{rows} query rows an entry, where its text has 1",
-    )
+    mask = key_mask.read(node, 3, batch, rows, buffers.past + new.new_rows, what="mask_index")
+    invalid = buffers.invalid if rows == 1 else f"{rows} query rows an entry, where its text has 1"
+    return mha.problem(node, new, buffers, mask, past=5, attention_bias=4, projection_bias=10, invalid=invalid)
 
 
 def _refuse_forms(node: Node) -> None:

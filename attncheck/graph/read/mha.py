@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from attncheck.graph.read import intervals, key_mask, shared_buffer
 from attncheck.graph.read.key_mask import KeyMask
 from attncheck.graph.read.node import Node, Unreadable
+from attncheck.graph.read.shared_buffer import Buffers
 from attncheck.problem import Columns, Mask, Problem, Projection, Scores, Tensor
 
 _ATTRIBUTES = ("num_heads", "scale", "unidirectional", "mask_filter_value")
@@ -41,13 +42,32 @@ def read(node: Node) -> Problem:
     """The Problem of a MultiHeadAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
     node.refuse_inputs(_LATER_INPUTS)
+    new = _new(node, node.attribute("num_heads", 0))
+    past = node.array(6)
+    buffers = shared_buffer.read(node, 8, 0 if past is None else past.shape[2], new.new_rows)
+    batch, rows = node.required(0)[1].shape[:2]
+    mask = key_mask.read(node, 4, batch, rows, buffers.past + new.new_rows, what="key_padding_mask")
+    return problem(node, new, buffers, mask, past=6, attention_bias=5, projection_bias=3, invalid=buffers.invalid)
+
+
+def problem(
+    node: Node,
+    new: New,
+    buffers: Buffers,
+    mask: KeyMask,
+    *,
+    past: int,
+    attention_bias: int,
+    projection_bias: int,
+    invalid: str,
+) -> Problem:
+    """What the operators of this family have in common.
+
+    past, attention_bias, projection_bias   at which inputs they are: `past` that of past_key, past_value behind it
+    """
     heads = node.attribute("num_heads", 0)
     batch, rows = node.required(0)[1].shape[:2]
-    new = _new(node, heads)
-    past_key, past_value, past = node.name(6), node.name(7), node.array(6)
-    buffers = shared_buffer.read(node, 8, 0 if past is None else past.shape[2], new.new_rows)
-    kv_len = buffers.past + new.new_rows
-    mask = key_mask.read(node, 4, batch, rows, kv_len, what="key_padding_mask")
+    past_key, past_value = node.name(past), node.name(past + 1)
     present_key, present_value = node.output(1), node.output(2)
     return Problem(
         op=node.op,
@@ -77,10 +97,10 @@ def read(node: Node) -> Problem:
         output=Tensor(node.output(0) or "output", "bsnh"),
         present_key=None if present_key is None else Tensor(present_key, "bnsh"),
         present_value=None if present_value is None else Tensor(present_value, "bnsh"),
-        masks=(*mask.masks, *biases(node, 5)),
-        scores=scores(node, kv_len),
-        projection=projection(node, 3, heads, new),
-        invalid=buffers.invalid,
+        masks=(*mask.masks, *biases(node, attention_bias)),
+        scores=_scores(node, buffers.past + new.new_rows),
+        projection=_projection(node, projection_bias, heads, new),
+        invalid=invalid,
     )
 
 
@@ -129,7 +149,7 @@ def rows_and_dim(node: Node, key: NDArray[np.generic], value: NDArray[np.generic
     return (key.shape[2], value.shape[3]) if key.ndim == 4 else (key.shape[1], node.head_dim(2, value.shape[2], heads))
 
 
-def projection(node: Node, index: int, heads: int, new: New) -> Projection | None:
+def _projection(node: Node, index: int, heads: int, new: New) -> Projection | None:
     """``bias`` at input `index`: columns of queries, of keys and of values; kept keys and values have none."""
     name, bias = node.name(index), node.array(index)
     if name is None or bias is None:
@@ -139,7 +159,7 @@ def projection(node: Node, index: int, heads: int, new: New) -> Projection | Non
     return Projection(None, Columns(name, bias.shape[-1], 0, key, value))
 
 
-def scores(node: Node, kv_len: int) -> Scores | None:
+def _scores(node: Node, kv_len: int) -> Scores | None:
     """``qk``, output 3. ONNX Runtime writes -10000 or the lowest number for hidden keys: no text says what is there."""
     name = node.output(3)
     return None if name is None else Scores(name, "biased", kv_len, hidden_stated=False)
