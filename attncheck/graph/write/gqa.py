@@ -143,7 +143,7 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
 def _attributes(scenario: Scenario) -> dict[str, Any]:
     """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
     attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
-    attributes |= _of_rows(scenario) | quantised.attributes(scenario)
+    attributes |= of_rows(scenario) | quantised.attributes(scenario)
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
     if scenario.softcap:
@@ -161,7 +161,7 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
     return attributes
 
 
-def _of_rows(scenario: Scenario) -> dict[str, Any]:
+def of_rows(scenario: Scenario) -> dict[str, Any]:
     """What is done to new queries and keys before attention."""
     attributes: dict[str, Any] = {}
     if scenario.qk_norm is not None:

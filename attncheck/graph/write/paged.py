@@ -6,7 +6,6 @@ sequences: what they hold is another's, and has to be left alone; their values a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from attncheck.tensors import dtypes, modifiers, poison
 
 FOREIGN = 2
 """Pages that no sequence of the call has."""
-EPSILONS: Mapping[str, Mapping[str, float]] = {name: gqa.EPSILONS[name] for name in ("plain", "epsilon")}
 
 
 def write(scenario: Scenario) -> Parts:
@@ -117,10 +115,4 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
         attributes["local_window_size"] = scenario.window
     if not scenario.causal:
         attributes["is_causal"] = 0
-    if scenario.qk_norm is not None:
-        attributes |= EPSILONS[scenario.qk_norm]
-    if scenario.rotary is not None:
-        attributes["do_rotary"] = 1
-    if scenario.rotary == "interleaved":
-        attributes["rotary_interleaved"] = 1
-    return attributes
+    return attributes | gqa.of_rows(scenario)
