@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import numpy as np
-
 from attncheck.backends import refusals
 from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
@@ -20,8 +18,7 @@ OLDEST = "2.5"
 def _has_averaging_row(problem: Problem) -> bool:
     """Whether a query row that sees no key must give the mean of all values, as far as can be told without data."""
     sees_none = problem.visible[..., 0] >= problem.visible[..., 1]
-    means_something = np.arange(problem.rows) < np.array(problem.q_len)[:, None]
-    may_hide_all = bool(problem.masks) or bool((sees_none & means_something).any())
+    may_hide_all = bool(problem.masks) or bool((sees_none & problem.stated_rows).any())
     return problem.empty_row == "mean" and may_hide_all
 
 

@@ -23,7 +23,7 @@ def visible_rows(problem: Problem) -> NDArray[np.int32]:
         everything = np.array([(0, kv_len) for kv_len in problem.kv_len], np.int32)[:, None]
         wide = empty[..., None] if not problem.masks else np.True_
         rows[..., 2:] = np.where(wide, everything, rows[..., 2:])
-    rows[_beyond(problem)] = 0
+    rows[~problem.stated_rows] = 0
     return rows
 
 
@@ -31,9 +31,5 @@ def held_rows(problem: Problem) -> NDArray[np.int32]:
     """int32 [batch, rows, 4]: every query row sees all slots that hold a key, as scores before masks do."""
     rows = np.zeros((problem.batch, problem.rows, 4), np.int32)
     rows[..., 1::2] = np.array(problem.kv_len, np.int32)[:, None, None]
-    rows[_beyond(problem)] = 0
+    rows[~problem.stated_rows] = 0
     return rows
-
-
-def _beyond(problem: Problem) -> NDArray[np.bool_]:
-    return np.arange(problem.rows) >= np.array(problem.q_len)[:, None]

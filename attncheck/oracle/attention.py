@@ -109,7 +109,7 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
 
 def _check(problem: Problem) -> None:
     refuse_invalid(problem)
-    stated = _query_rows(problem)
+    stated = problem.stated_rows
     sees = problem.visible[..., 0] < problem.visible[..., 1]
     beyond = problem.visible[..., 1] > np.asarray(problem.kv_len)[:, None]
     before = problem.visible[..., 0] < np.asarray(problem.past_first)[:, None]
@@ -119,13 +119,8 @@ def _check(problem: Problem) -> None:
         raise ValueError("rotary positions of the Problem must be [batch, rows], one for each new query and key")
 
 
-def _query_rows(problem: Problem) -> Bool:
-    """Which query rows mean something: [batch, rows]."""
-    return np.arange(problem.rows)[None, :] < np.asarray(problem.q_len)[:, None]
-
-
 def _operands(problem: Problem, inputs: Arrays, q: Bounded, k: Bounded, v: Bounded) -> _Operands:
-    stated = _query_rows(problem)
+    stated = problem.stated_rows
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
     grouped = Bounded(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
     visible = np.where(stated[..., None], problem.visible, 0)
@@ -156,7 +151,7 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             whole.compute[members, :, :, rows] = part.compute
             whole.storage[members, :, :, rows] = part.storage + _coarser(problem) * part.compute
     merged = (problem.batch, problem.heads, problem.rows, problem.v_head_dim)
-    stated = np.broadcast_to(_query_rows(problem)[:, None, :, None], merged)
+    stated = np.broadcast_to(problem.stated_rows[:, None, :, None], merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
     return laid_out(problem.output, values, compute, storage, stated)
 
@@ -180,7 +175,7 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
             seen[members, :, :, rows, :high] |= block.shown[..., :high]
     merged = (problem.batch, problem.heads, problem.rows, asked.slots)
     holds = np.arange(asked.slots)[None, :] < np.asarray(problem.kv_len)[:, None]
-    stated = _query_rows(problem)[:, None, :, None] & holds[:, None, None, :] & seen.reshape(merged)
+    stated = problem.stated_rows[:, None, :, None] & holds[:, None, None, :] & seen.reshape(merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
     return laid_out(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
 

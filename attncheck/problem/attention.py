@@ -299,6 +299,11 @@ class Problem:
         return self.past_key is not None and self.past_key.scattered is not None
 
     @property
+    def stated_rows(self) -> NDArray[np.bool_]:
+        """Which query rows mean something: [batch, rows], true in [0, q_len)."""
+        return np.arange(self.rows) < np.asarray(self.q_len)[:, None]
+
+    @property
     def group(self) -> int:
         """Query heads that share one KV head."""
         return self.heads // self.kv_heads

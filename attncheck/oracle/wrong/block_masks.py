@@ -8,16 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Blocks, Mask, Problem
 
 Shown = Callable[[Problem, Mask, Blocks], NDArray[np.bool_]]
 """What a wrong kernel takes a mask of blocks to show, [batch, heads or 1, rows, slots]."""
-
-
-def _positions(problem: Problem) -> NDArray[np.int64]:
-    return np.array(problem.past_len, np.int64)[:, None] + np.arange(problem.rows)
 
 
 def _from_new(problem: Problem, mask: Mask, blocks: Blocks) -> NDArray[np.bool_]:
@@ -29,15 +26,14 @@ def _neighbours_alike(problem: Problem, mask: Mask, blocks: Blocks) -> NDArray[n
     """Each layout for as many heads in a row as there are for each."""
     count = len(blocks.layouts)
     order = np.arange(problem.heads) * count // problem.heads
-    return blocks.over(count, _positions(problem), mask.slots)[:, order if count > 1 else slice(None)]
+    return blocks.over(count, intervals.own_slots(problem), mask.slots)[:, order if count > 1 else slice(None)]
 
 
 def _changes(problem: Problem, shown: Shown) -> bool:
     """Whether a query that means something sees another key."""
     slots = np.arange(problem.capacity)
     low, high = problem.visible[..., 0, None], problem.visible[..., 1, None]
-    stated = (np.arange(problem.rows) < np.array(problem.q_len)[:, None])[..., None]
-    counts = (stated & (low <= slots) & (slots < high))[:, None]
+    counts = (problem.stated_rows[..., None] & (low <= slots) & (slots < high))[:, None]
     return any(
         bool((counts[..., : mask.slots] & (mask.array({}) != shown(problem, mask, mask.blocks))).any())
         for mask in problem.masks

@@ -67,7 +67,7 @@ def short(loaded: int, scored: int, kept: bool) -> Wrong:
 
 def _beyond(loaded: int) -> Callable[[Problem], bool]:
     def relevant(problem: Problem) -> bool:
-        rows = intervals.stated(problem)
+        rows = problem.stated_rows
         return intervals.plain(problem) and bool(
             (problem.visible[..., 1][rows] > np.maximum(loaded, problem.visible[..., 0][rows])).any()
         )
@@ -112,7 +112,7 @@ def _short_blocks(tile: Tile, loaded: int, scored: int, kept: bool) -> Float:
 def _seen(problem: Problem) -> NDArray[np.bool_]:
     """Which slots some query sees, of those that are not the only one of every query that sees them."""
     seen = np.zeros(problem.capacity, np.bool_)
-    rows = intervals.stated(problem)
+    rows = problem.stated_rows
     for low, high in np.unique(problem.visible[rows], axis=0):
         if high - low > 1:
             seen[low:high] = True

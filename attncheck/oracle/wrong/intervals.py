@@ -25,11 +25,6 @@ class Mask:
     end: Int
 
 
-def stated(problem: Problem) -> NDArray[np.bool_]:
-    """Which query rows mean something: [batch, rows]."""
-    return np.arange(problem.rows)[None, :] < np.asarray(problem.q_len)[:, None]
-
-
 def own_slots(problem: Problem) -> Int:
     """The slot at which each query row stands, [batch, rows], were its entry's new keys its own."""
     return np.asarray(problem.past_len, np.int64)[:, None] + np.arange(problem.rows)
@@ -38,7 +33,7 @@ def own_slots(problem: Problem) -> Int:
 def read(problem: Problem) -> Mask | None:
     """The Mask that gives exactly these intervals, or None. One new token is causal as well as not: causal is said."""
     low, high = problem.visible[..., 0].astype(np.int64), problem.visible[..., 1].astype(np.int64)
-    rows = stated(problem) & (low < high)
+    rows = problem.stated_rows & (low < high)
     end = np.max(high, axis=1, where=rows, initial=0)
     for causal in (True, False):
         for window, first in _left_edges(problem, low, high, rows):
@@ -82,12 +77,12 @@ def changed(problem: Problem, other: NDArray[np.int32]) -> bool:
     differ = (here != other).any(axis=-1)
     if problem.empty_row == "mean":
         differ &= np.asarray(problem.kv_len)[:, None] > 1
-    return bool((stated(problem) & differ).any())
+    return bool((problem.stated_rows & differ).any())
 
 
 def widths(problem: Problem) -> Int:
     """How many keys each query row that means something sees, in one flat array."""
-    return (problem.visible[..., 1] - problem.visible[..., 0]).astype(np.int64)[stated(problem)]
+    return (problem.visible[..., 1] - problem.visible[..., 0]).astype(np.int64)[problem.stated_rows]
 
 
 def plain(problem: Problem) -> bool:

@@ -214,8 +214,7 @@ def _sinks(recipe: Recipe) -> Float:
 
 
 def _visible(problem: Problem, members: slice, rows: slice) -> NDArray[np.int32]:
-    stated = np.arange(problem.rows)[rows] < np.asarray(problem.q_len)[members, None]
-    return np.where(stated[..., None], problem.visible[members, rows], 0).astype(np.int32)
+    return np.where(problem.stated_rows[members, rows, None], problem.visible[members, rows], 0).astype(np.int32)
 
 
 def _reach(problem: Problem, members: slice, rows: slice) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def _lengths(name: str, words: str, pick: Pick) -> Wrong:
 
 def _buffer_longer(problem: Problem) -> bool:
     """Some query sees its entry's last key, behind which the buffer goes on."""
-    queries = np.arange(problem.rows) < np.asarray(problem.q_len)[:, None]
+    queries = problem.stated_rows
     last = problem.visible[..., 1] == np.asarray(problem.kv_len)[:, None]
     longer = np.asarray(problem.kv_len)[:, None] < problem.capacity
     sees = problem.visible[..., 0] < problem.visible[..., 1]

@@ -89,7 +89,7 @@ def _ends_early(problem: Problem) -> bool:
     if not problem.masks:
         return False
     end = min(mask.slots for mask in problem.masks)
-    rows = intervals.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
+    rows = problem.stated_rows & (problem.visible[..., 0] < problem.visible[..., 1])
     return bool((rows & (problem.visible[..., 1] > end)).any())
 
 

@@ -29,7 +29,7 @@ STAGES: dict[ScoreStage, str] = {
 
 def _may_leave_a_row_empty(problem: Problem) -> bool:
     """Whether a query may have no key, by its interval or by what a mask holds, and no sink takes its weight."""
-    empty = intervals.stated(problem) & (problem.visible[..., 0] >= problem.visible[..., 1])
+    empty = problem.stated_rows & (problem.visible[..., 0] >= problem.visible[..., 1])
     return (bool(problem.masks) or bool(empty.any())) and problem.sink is None and not problem.smooth
 
 

@@ -57,7 +57,7 @@ def _cap_shows(problem: Problem) -> bool:
     """A hidden key's weight is at least exp(-2 softcap) of a seen key's: above rounding while softcap is small."""
     weight = math.exp(-2.0 * problem.softcap)
     kv_len = np.asarray(problem.kv_len)[:, None]
-    hides = (intervals.stated(problem) & (problem.visible[..., 1] - problem.visible[..., 0] < kv_len)).any()
+    hides = (problem.stated_rows & (problem.visible[..., 1] - problem.visible[..., 0] < kv_len)).any()
     heavy = weight > 512.0 * dtype(problem.dtype).roundoff
     return problem.softcap > 0.0 and intervals.plain(problem) and bool(hides) and heavy
 
@@ -99,7 +99,7 @@ def _moves(block: int) -> Callable[[Problem], bool]:
     def relevant(problem: Problem) -> bool:
         if not intervals.plain(problem):
             return False
-        rows = intervals.stated(problem) & (problem.visible[..., 0] < problem.visible[..., 1])
+        rows = problem.stated_rows & (problem.visible[..., 0] < problem.visible[..., 1])
         low, high = problem.visible[..., 0][rows], problem.visible[..., 1][rows]
         first = np.minimum((low // block + 1) * block, high) - low
         return bool(problem.heads * np.sum(np.log(first / (high - low))) < math.log(UNMOVED))
@@ -117,7 +117,7 @@ def _leaves_a_row_empty(problem: Problem) -> bool:
     """Whether intervals alone leave a query without a key, and its entry has keys whose mean is not zero."""
     empty = problem.visible[..., 0] >= problem.visible[..., 1]
     holds = np.asarray(problem.kv_len)[:, None] > 0
-    some = bool((intervals.stated(problem) & empty & holds).any())
+    some = bool((problem.stated_rows & empty & holds).any())
     return problem.empty_row == "zero" and not _sinks(problem) and some
 
 
