@@ -416,7 +416,8 @@ AXES: dict[str, Axis] = {
             "token, on ms-rotary by the first alone; `explicit`, the same as position_ids; "
             f"`shifted`, position_ids {SHIFT} further on; `zero`, all 0; `scattered`, each token at any row of the "
             "caches. Forbidden, so that a backend must refuse them, are `negative` and `beyond`, the last one before "
-            "or behind the rows of the caches, and `one-row`, one row of position_ids for all entries",
+            "or behind the rows of the caches, and `one-row`, one row of position_ids [1, rows] for several entries; "
+            "of one entry that is what `explicit` writes",
             default="implicit",
             ops=("gqa", *ROTARIES),
         ),

@@ -79,14 +79,14 @@ def _rows(case: Complete) -> Iterator[Impossible]:
 
 def _positions(case: Complete) -> Iterator[Impossible]:
     op, positions = str(case.values["op"]), str(case.values["positions"])
-    if positions in ("scattered", "one-row") and not _alone(case) and case.values["rotary"] != "none":
+    if positions == "scattered" and not _alone(case) and case.values["rotary"] != "none":
         message = f"`positions: {positions}` does not exist on {op}"
         hint = "use `op: rotary` or `ms-rotary`; in a matrix, exclude the combination"
         yield Impossible(Mistake.FOREIGN, ("positions", "op"), message, hint)
     if not case.lists_fit:
         return
     packed = case.values["packed_batch"] is True
-    if positions == "one-row" and (case.batch == 1 or packed):
+    if positions == "one-row" and case.values["rotary"] != "none" and (case.batch == 1 or packed):
         message = "`positions: one-row` is what one batch entry needs: nothing is missing"
         yield Impossible(Mistake.ROTARY, ("positions", "batch"), message, "use `batch: 2` or more, or `explicit`")
     if op == "ms-rotary" and positions == "implicit" and (packed or _differ(case.values["past_len"])):

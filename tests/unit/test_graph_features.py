@@ -112,6 +112,18 @@ def test_positions_outside_of_the_caches_have_no_answer(positions: str, q_len: i
         answer(problem_of(it), it.inputs)
 
 
+@pytest.mark.parametrize("q_len", [1, 3])
+def test_one_row_of_position_ids_is_for_one_entry_only(q_len: int) -> None:
+    several = case(f"rotary=half positions=one-row batch=2 q_len={q_len}")
+    assert several.inputs["position_ids"].tolist() == [list(range(q_len))]
+    assert problem_of(several).invalid == f"position_ids must be [2, {q_len}], not [1, {q_len}]"
+    alone = case(f"rotary=half positions=shifted q_len={q_len} past_len=4")
+    assert alone.inputs["position_ids"].tolist() == [list(range(7, 7 + q_len))]
+    rotary = problem_of(alone).rotary
+    assert rotary is not None
+    assert rotary.positions.tolist() == alone.inputs["position_ids"].tolist()
+
+
 def test_an_idle_entry_keeps_its_cache_and_states_no_row() -> None:
     it = case("query_seqlens=true q_len=0+2 past_len=3+5")
     output, key, _ = answer(problem_of(it), it.inputs)

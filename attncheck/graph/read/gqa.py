@@ -195,7 +195,9 @@ def _rotary(node: Node, lengths: _Lengths, longest: int) -> Rotary | None:
     if said is not None:
         ids = np.asarray(said, np.int64)
         first_prompt = node.name(16) is None and lengths.rows == longest and lengths.rows > 1
-        positions = np.broadcast_to(ids.reshape(-1)[0] + steps if first_prompt else ids, positions.shape)
+        if ids.shape != positions.shape or first_prompt:
+            ids = ids.reshape(-1)[0] + steps
+        positions = np.broadcast_to(ids, positions.shape)
     return Rotary(
         style="interleaved" if node.attribute("rotary_interleaved", 0) else "half",
         dim=2 * cos.shape[1],
@@ -213,15 +215,23 @@ def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None, capacity: int
         return "q_norm_weight and k_norm_weight must be provided together"
     if node.attribute("do_rotary", 0) and rotary is None:
         return "do_rotary=1 needs cos_cache and sin_cache"
-    cos = node.array(7)
-    if rotary is not None and cos is not None:
-        for position in (rotary.positions.min(initial=0), rotary.positions.max(initial=0)):
-            if not 0 <= position < cos.shape[0]:
-                return f"position {position} lies outside of the {cos.shape[0]} rows of cos_cache"
+    if rotary is not None and (misplaced := _misplaced(node, rotary)):
+        return misplaced
     if node.attribute("causal", 1) == 0 and node.attribute("local_window_size", -1) != -1:
         return "local_window_size must be -1 when causal is 0"
     if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():
         return "query_seqlens must lie between 0 and min(sequence_length, seqlens_k + 1)"
     if not node.attribute("sliding_window_cache", 0) and (lengths.past > capacity).any():
         return f"seqlens_k speaks of {lengths.past.max()} past tokens, and past_key has {capacity} rows"
+    return ""
+
+
+def _misplaced(node: Node, rotary: Rotary) -> str:
+    """What is wrong with the rotary positions, or nothing."""
+    said, rows = node.array(9), node.required(7)[1].shape[0]
+    if said is not None and said.shape != rotary.positions.shape:
+        return f"position_ids must be {list(rotary.positions.shape)}, not {list(said.shape)}"
+    for position in (rotary.positions.min(initial=0), rotary.positions.max(initial=0)):
+        if not 0 <= position < rows:
+            return f"position {position} lies outside of the {rows} rows of cos_cache"
     return ""

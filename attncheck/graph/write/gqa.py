@@ -120,8 +120,11 @@ def rotary_caches(scenario: Scenario) -> tuple[Array | None, Array | None]:
 
 
 def _position_ids(scenario: Scenario) -> Array | None:
-    """int64 [batch, rows]: what the operator would count by itself, or others."""
-    return None if scenario.positions == "implicit" else parts.positions(scenario)
+    """int64 [batch, rows]: what the operator would count by itself, or others; [1, rows] for all with `one-row`."""
+    if scenario.positions == "implicit":
+        return None
+    positions = parts.positions(scenario)
+    return positions[:1] if scenario.positions == "one-row" else positions
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
