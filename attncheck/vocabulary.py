@@ -98,7 +98,7 @@ class Answer(IntEnum):
 
     YES = 0, "interesting: the case fails (with --passes: it passes)"
     NO = 1, "not interesting"
-    UNKNOWN = 125, "cannot tell: the case does not load, is unsupported, or the backend does not start"
+    UNKNOWN = 125, "cannot tell: call or case cannot be read, the case is unsupported, or the backend does not start"
 
 
 PRECEDENCE = (

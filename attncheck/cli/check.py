@@ -30,8 +30,8 @@ def check(
     """Run one case on one backend, and say by the exit code alone what it came to.
 
     CASE is an id, a scenario file with one case, a bundle (folder or zip), or a model with --inputs. With --predicate
-    0 means interesting: it fails. 125 means that nobody can tell: it is unsupported, does not load, or the backend does
-    not start.
+    0 means interesting: it fails. 125 means that nobody can tell: it is unsupported, does not load, this call cannot be
+    read, or the backend does not start.
     """
     from attncheck.cli import predicate as predicates
 

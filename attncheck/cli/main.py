@@ -19,7 +19,7 @@ import click
 
 from attncheck import __version__
 from attncheck.cli.messages import Stop, error
-from attncheck.vocabulary import ExitCode
+from attncheck.vocabulary import Answer, ExitCode
 
 COMMANDS = {
     "run": "attncheck.cli.run:run",
@@ -37,6 +37,9 @@ COMMANDS = {
 """Command -> where it is defined; a module is imported when its command is named."""
 
 PROGRAM = "attncheck"
+
+ANSWERING = "check"
+"""The command whose exit code is an answer."""
 
 EPILOG = (
     "Every option can also be set in the environment (--fail-fast as ATTNCHECK_FAIL_FAST) or in attncheck.toml or "
@@ -104,7 +107,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Run attncheck with `arguments` and give its exit code."""
+    """Run attncheck with `arguments` and give its exit code.
+
+    `git bisect run` takes 1 to 124 for bad, and a reducer 0 for interesting: a call of `check` that could not be read
+    has answered nothing, and says so. An interrupted one ends them both.
+    """
+    code = _code(arguments)
+    asked = next((word for word in arguments if not word.startswith("-")), "") == ANSWERING
+    return Answer.UNKNOWN if asked and code not in {Answer.YES, Answer.NO, ExitCode.INTERRUPTED} else code
+
+
+def _code(arguments: Sequence[str]) -> int:
+    """Run attncheck with `arguments` and give the exit code of whatever came of it."""
     try:
         code = _run(list(arguments))
         sys.stdout.flush()
@@ -148,7 +162,7 @@ def _usage(wrong: click.ClickException) -> int:
     error(wrong.format_message())
     if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
         click.echo(f"See {wrong.ctx.command_path} --help.", err=True)
-    return wrong.exit_code
+    return ExitCode.USAGE
 
 
 def _internal(fault: Exception) -> int:

@@ -94,6 +94,29 @@ def test_a_predicate_answers_0_for_a_case_that_fails_1_for_one_that_does_not_and
     assert check(mine).code == Answer.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--predicate", "--case", CASE, "--no-such-option"),
+        ("check", "--predicate", "--case", CASE, "--time-limit", "soon"),
+        ("check", "--predicate", "--case", CASE, "--verdict", "wrong"),
+        ("check", "--predicate", "--case", CASE, "--shaders", "nowhere"),
+        ("check", "--predicate", "--case", CASE, "--inputs", "nowhere.npz"),
+        ("check", "--predicate", "--case", "op=gqa q_len=", "--backend", "ort-cpu"),
+        ("check", "--case", CASE),
+    ],
+)
+def test_a_call_of_check_that_cannot_be_read_is_no_answer(words: tuple[str, ...], mine: Path) -> None:
+    """`git bisect run` would take 2 for bad, and a reducer 1 for not interesting."""
+    assert attncheck(*words, folder=mine).code == Answer.UNKNOWN
+
+
+def test_check_in_a_folder_whose_configuration_is_broken_is_no_answer(mine: Path) -> None:
+    (mine / "attncheck.toml").write_text("backend = [\n", encoding="utf-8")
+    assert check(mine, "--case", CASE).code == Answer.UNKNOWN
+    assert attncheck("run", "--case", CASE, folder=mine).code == ExitCode.USAGE
+
+
 def test_a_predicate_may_be_asked_for_one_verdict_or_for_passing(mine: Path) -> None:
     falls = ("--case", CASE, "--backend", "mine.py:falls")
     assert check(mine, *falls, "--verdict", "crash").code == Answer.YES
