@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from attncheck import __version__
 from attncheck.bundle import fresh, issue, script, words
 from attncheck.bundle.fresh import Rerun
+from attncheck.bundle.runtimes.several import numbered
 from attncheck.bundle.subject import Piece, Subject, plain
 from attncheck.engine.files import write_whole
 from attncheck.graph.session import session
@@ -87,10 +88,12 @@ def write(folder: Path, it: Subject, scenario: Scenario | None, minimal: Mapping
 
 def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None) -> Rerun:
     case = _case_file(made, it, scenario)
-    (made / MODEL).write_bytes(it.case.model)
-    (made / INPUTS).write_bytes(_npz(it.case.inputs))
-    expected = {answer.output: np.where(answer.stated, answer.values, np.nan) for answer in it.answers}
-    (made / EXPECTED).write_bytes(_npz(expected))
+    for number, call in enumerate(it.calls):
+        model, inputs, expected = (numbered(name, it)[number] for name in (MODEL, INPUTS, EXPECTED))
+        stated = {answer.output: np.where(answer.stated, answer.values, np.nan) for answer in call.answers}
+        (made / model).write_bytes(call.case.model)
+        (made / inputs).write_bytes(_npz(call.case.inputs))
+        (made / expected).write_bytes(_npz(stated))
     parts = script.piece(it)
     for name, content in parts.files.items():
         (made / name).parent.mkdir(parents=True, exist_ok=True)

@@ -166,6 +166,11 @@ def main(subject: Subject, runs: int) -> str:
 
     runs   how often wrong numbers may take to show
     """
+    text = _main(subject, runs)
+    return text.replace("run(INPUTS)", "every_call()") if subject.earlier else text
+
+
+def _main(subject: Subject, runs: int) -> str:
     result = subject.result
     seen = " ".join(result.message.split()).replace("\\", "/").replace('"', "'") or str(result.verdict)
     if subject.problem.invalid and result.verdict is Verdict.ERROR:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attncheck.backends import environments
 from attncheck.backends.base import Backend, CannotRequest, Request
 from attncheck.bundle.script import Unscripted
-from attncheck.bundle.subject import Subject
+from attncheck.bundle.subject import Call, Subject
 from attncheck.engine import sessions
 from attncheck.engine.run import Given, Options
 from attncheck.engine.single import Seen, Told, evaluate
-from attncheck.graph import read
-from attncheck.graph.case import Case
 from attncheck.graph.session import session as session_of
-from attncheck.oracle import ask
+from attncheck.minimize.signature import same, signature
 from attncheck.reports import rows
+from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Verdict
 
 NOT_FAILING = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.QUARANTINED)
@@ -27,29 +28,32 @@ class NotFailing(Exception):
 def subject(given: Given, backend: Backend, reference: Backend | None, options: Options, told: Told) -> Subject:
     """Run the case, and keep what failed. Raises BackendUnavailable, NotFailing, Unscripted.
 
-    Of a session it is the step that went wrong, by itself, where it goes wrong by itself as well.
+    Of a session it is the step that went wrong, by itself, where it goes wrong by itself in the same way, or else with
+    the steps before it.
     """
     seen = _failing(given, backend, reference, options, told)
-    case = _alone(given, seen)
     at = seen.result.step
     if at is not None:
-        try:
-            seen = _failing(case, backend, reference, options, told)
-        except NotFailing as passes:
-            raise Unscripted(f"step {at.number} fails only behind the steps before it: {passes}") from None
-    problem = read.any_problem(case.model, case.inputs)
-    launch = environments.ready(backend.launch(), lambda note: told(backend.name, note))
+        step = sessions.alone(session_of(given), at.number)
+        alone = evaluate(step, backend, reference, options, told)
+        if _alike(seen, alone):
+            given, seen, at = step, alone, None
+    calls = _calls(given, backend, seen, 1 if at is None else at.number)
+    last = calls[-1]
     return Subject(
-        case=case,
-        problem=problem,
-        answers=() if problem.invalid else ask.answer(problem, case.inputs),
+        case=last.case,
+        problem=last.problem,
+        answers=last.answers,
         result=seen.result,
         reference=seen.reference,
-        launch=launch,
+        launch=environments.ready(backend.launch(), lambda note: told(backend.name, note)),
         hello=seen.hello,
-        payload=_request(case, backend, seen).payload,
+        payload=last.payload,
         required=backend.launch().requirements,
         time_limit=options.time_limit,
+        earlier=calls[:-1],
+        bind=last.bind,
+        session=given if calls[:-1] and isinstance(given, Scenario) else None,
     )
 
 
@@ -61,18 +65,29 @@ def _failing(given: Given, backend: Backend, reference: Backend | None, options:
     return seen
 
 
-def _alone(given: Given, seen: Seen) -> Case:
-    session = session_of(given)
-    return session.cases[0] if seen.result.step is None else sessions.alone(session, seen.result.step.number)
+def _alike(session: Seen, alone: Seen) -> bool:
+    """Whether a step by itself fails as it did behind the others."""
+    first, second = signature(session.result), signature(alone.result)
+    return first is not None and second is not None and same(first, second)
 
 
-def _request(case: Case, backend: Backend, seen: Seen) -> Request:
-    """The request whose answer is told of."""
-    problem = read.any_problem(case.model, case.inputs)
+def _calls(given: Given, backend: Backend, seen: Seen, number: int) -> tuple[Call, ...]:
+    """The first `number` calls, each with the request that the answer told of belongs to."""
+    steps = sessions.steps(session_of(given))[:number]
     try:
-        requests = backend.requests(case, problem, seen.hello)
+        offered = [backend.requests(step.case, step.problem, seen.hello) for step in steps]
     except CannotRequest as unformed:
         raise Unscripted(f"it fails before anything is run: {unformed}") from unformed
     worst = rows.told(seen.result)
     wanted = worst.subject if worst is not None else seen.result.kernel
-    return next((it for it in requests if it.kernel == wanted), requests[0])
+    chains = [[_of_kernel(requests, first.kernel) for requests in offered] for first in offered[0]]
+    chain = next((it for it in chains if it[-1].kernel == wanted), chains[0])
+    return tuple(
+        Call(step.case, step.problem, step.answers, request.payload, step.bind)
+        for step, request in zip(steps, chain, strict=True)
+    )
+
+
+def _of_kernel(requests: Sequence[Request], kernel: str) -> Request:
+    """As a lane chooses it: the kernel of the first step goes on, where it can."""
+    return next((it for it in requests if it.kernel == kernel), requests[0])

@@ -56,7 +56,7 @@ def _environment(environment: Mapping[str, Any]) -> str:
 
 def _case(it: Subject, case: str | None, minimal: Any) -> str:
     heading = "## The smallest case" if minimal and minimal.get("one_minimal") else "## The case"
-    lines = [heading, "", describe.origin(it.case.origin)]
+    lines = [heading, "", describe.origin(it.origin)]
     return "\n".join([*lines, *(["", "```yaml", case.rstrip("\n"), "```"] if case is not None else [])])
 
 

@@ -8,6 +8,7 @@ import textwrap
 from attncheck import __version__
 from attncheck.bundle import endings, literals
 from attncheck.bundle.runtimes import RUNTIMES
+from attncheck.bundle.runtimes.several import numbered
 from attncheck.bundle.subject import Piece, Subject
 
 NAME = "repro.py"
@@ -65,6 +66,33 @@ with np.load(HERE / "inputs.npz") as file:
     INPUTS = {{name: file[name] for name in file.files if name in NAMES}}
 '''
 
+_CALLS = '''\
+{read}# What each call is given, the last being the one that goes wrong; and what it is left by the call before:
+# input -> that one's output, and how many slots of it.
+CALLS = [
+{calls}
+]
+
+
+def every_call():
+    """Outputs of the last call, all of them made one after the other in this process."""
+    outputs = {{}}
+    for at, (inputs, left) in enumerate(CALLS):
+        kept = {{name: outputs[source][..., :slots, :].copy() for name, (source, slots) in left.items()}}
+        print(f"call {{at + 1}} of {{len(CALLS)}}")
+        outputs = run({{**inputs, **kept}}, at)
+    return outputs
+'''
+
+_READ_EACH = '''\
+def read(file, *names):
+    """Arrays of a file that lies beside this script: they are too many to be written out."""
+    with np.load(HERE / file) as arrays:
+        return {name: arrays[name] for name in names}
+
+
+'''
+
 
 class Unscripted(Exception):
     """No script can show this failure. The message says why."""
@@ -96,18 +124,31 @@ def text(subject: Subject, parts: Piece, title: str, about: str, runs: int = 1) 
         imports=textwrap.indent(parts.imports, "    "),
         constants=constants,
         run=parts.run,
-        inputs=_inputs(subject),
+        inputs=_calls(subject) if subject.earlier else _inputs(subject),
         errors=_errors(parts.run + ending),
         ending=ending,
     )
 
 
 def _inputs(subject: Subject) -> str:
-    given = subject.feeds
+    given = subject.calls[-1].feeds
     if literals.literal(given):
         return f"INPUTS = {literals.arrays(given, '')}\n"
     names = ", ".join(f'"{name}"' for name in given)
     return _READ.format(names="\n".join(literals.wrapped(f"NAMES = [{names}]", "")))
+
+
+def _calls(subject: Subject) -> str:
+    """What every call is given: written out where all of it together is little, else each from its file."""
+    every = {f"{name} {at}": array for at, call in enumerate(subject.calls) for name, array in call.feeds.items()}
+    written = literals.literal(every)
+    lines = []
+    for call, file in zip(subject.calls, numbered("inputs.npz", subject), strict=True):
+        left = {name: (bound.output, bound.rows) for name, bound in call.bind.items()}
+        names = ", ".join(f'"{name}"' for name in (file, *call.feeds))
+        given = literals.arrays(call.feeds, "    ") if written else f"read({names})"
+        lines.append(f"    ({given}, {left!r}),")
+    return _CALLS.format(calls="\n".join(lines), read="" if written else _READ_EACH)
 
 
 def _errors(used: str) -> str:

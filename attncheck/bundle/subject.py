@@ -15,11 +15,34 @@ from numpy.typing import NDArray
 from attncheck.backends.base import Hello, Launch
 from attncheck.compare.difference import Difference
 from attncheck.engine.events import Result
-from attncheck.graph.case import Case
+from attncheck.graph.case import Case, Origin
+from attncheck.graph.session import Bound
 from attncheck.oracle.answer import Answer
 from attncheck.problem import AnyProblem, role_of, split_heads
 from attncheck.reports import rows
 from attncheck.scenario.model import Scenario
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of those that it takes to show a failure.
+
+    payload  what the worker was given to compute it
+    bind     inputs that are what the call before has left as an output; in the case stands what the oracle has there
+    """
+
+    case: Case
+    problem: AnyProblem
+    answers: tuple[Answer, ...]
+    payload: Mapping[str, Any]
+    bind: Mapping[str, Bound] = field(default_factory=dict)
+
+    @cached_property
+    def feeds(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays that it is given: not those that the graph holds itself, nor what the call before left."""
+        graph = onnx.load_model_from_string(self.case.model).graph
+        other = {*self.bind, *(it.name for it in graph.initializer)}
+        return {it.name: self.case.inputs[it.name] for it in graph.input if it.name not in other}
 
 
 @dataclass(frozen=True)
@@ -33,6 +56,8 @@ class Subject:
     required   packages that its environment was made of, as pip writes them
     time_limit seconds that the backend was given
     payload    what the worker was given to compute the kernel that the result is about
+    earlier    calls of the session without which it does not fail, in their order; bind: what it takes of the last
+    session    of which these are calls, where there are any
     """
 
     case: Case
@@ -45,6 +70,19 @@ class Subject:
     payload: Mapping[str, Any]
     required: tuple[str, ...] = ()
     time_limit: float = 60.0
+    earlier: tuple[Call, ...] = ()
+    bind: Mapping[str, Bound] = field(default_factory=dict)
+    session: Scenario | None = None
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call that it takes, the one that fails last."""
+        return (*self.earlier, Call(self.case, self.problem, self.answers, self.payload, self.bind))
+
+    @property
+    def origin(self) -> Origin:
+        """Where what is run comes from: of several calls their session."""
+        return self.case.origin if self.session is None else self.session
 
     @property
     def scenario(self) -> Scenario | None:
@@ -56,13 +94,6 @@ class Subject:
         """The difference to tell of: out of tolerance, and against the oracle where one is."""
         found = rows.told(self.result)
         return found if found is not None and not found.passed else None
-
-    @cached_property
-    def feeds(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays that the graph takes: those that it holds itself are no inputs of it."""
-        graph = onnx.load_model_from_string(self.case.model).graph
-        held = {it.name for it in graph.initializer}
-        return {it.name: self.case.inputs[it.name] for it in graph.input if it.name not in held}
 
 
 def index(subject: Subject, worst: Difference) -> tuple[int, ...]:
@@ -82,8 +113,8 @@ class Piece:
     needs      packages to install, as pip writes them
     imports    lines that import them
     constants  lines that say what is computed; inputs are said by the script itself
-    run        the function `run(inputs)`: outputs by name, once it has proved what ran. It raises CannotRun, and
-               WrongProvider or StrayWrite where these are the failure
+    run        the function `run(inputs)`, of several calls `run(inputs, at)`: outputs by name, once it has proved what
+               ran. It raises CannotRun, and WrongProvider or StrayWrite where these are the failure
     files      further files that must lie beside the script
     """
 

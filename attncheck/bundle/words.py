@@ -57,7 +57,7 @@ def where(it: Subject) -> str:
 
 def about(it: Subject) -> str:
     """Paragraphs: the case, its numbers, what they look like, who agrees with whom."""
-    return "\n\n".join([describe.origin(it.case.origin), "\n".join(numbers(it))])
+    return "\n\n".join([describe.origin(it.origin), "\n".join(numbers(it))])
 
 
 def numbers(it: Subject) -> list[str]:

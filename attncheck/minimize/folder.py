@@ -65,7 +65,7 @@ def keep(folder: Path, minimum: Minimum, backend: str, settings: Mapping[str, An
         expected = {it.output: np.where(it.stated, it.values, np.nan) for it in step.answers}
         files = {MODEL: step.case.model, INPUTS: _npz(step.case.inputs), EXPECTED: _npz(expected)}
         for name, content in files.items():
-            names.append(name if len(every) == 1 else name.replace(".", f"-{number}."))
+            names.append(name if number == len(every) else name.replace(".", f"-{number}."))
             write_whole(folder / names[-1], content)
     text = json.dumps(_document(minimum, backend, settings), indent=1, ensure_ascii=False) + "\n"
     write_whole(folder / CERTIFICATE, text.encode())

@@ -34,6 +34,22 @@ def forgets_to_rewind(problem, tensors):
 
 
 @attncheck.callable.takes_problem
+def leaves_something_behind(problem, tensors):
+    """Writes 7 behind what it appends, where nobody looks, and takes a 7 that it finds there for a token of its own."""
+    found = right.attention(problem, tensors)
+    past, end = problem.past_len[0], problem.past_len[0] + problem.new_len[0]
+    before = tensors.get("past_value")
+    if before is not None and before.shape[2] > past and (before[:, :, past] == 7.0).all():
+        found["present_value"] = found["present_value"].copy()
+        found["present_value"][:, :, past] = 7.0
+    if end < problem.capacity:
+        for role in ("present_key", "present_value"):
+            found[role] = found[role].copy()
+            found[role][:, :, end] = 7.0
+    return found
+
+
+@attncheck.callable.takes_problem
 def dies_in_the_third_call(problem, tensors):
     if problem.past_len[0] == 6:
         os.abort()

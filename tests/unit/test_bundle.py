@@ -181,6 +181,13 @@ def test_a_function_that_hangs_is_given_the_time_that_its_case_had(kernels: Path
     assert "did not end within 21 seconds" in bundle.rerun.output
 
 
+def test_wrong_numbers_of_a_function_that_takes_the_problem_are_shown(tmp_path: Path) -> None:
+    case = from_command_line("op=gqa heads=1 head_dim=2 past_len=6")
+    bundle = made(tmp_path / "b", f"{CALLABLES / 'sessions.py'}:wrong_in_the_third_call", case)
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "off by 1, tolerance" in bundle.rerun.output
+
+
 def test_a_function_that_takes_the_problem_needs_no_attncheck(tmp_path: Path) -> None:
     bundle = made(tmp_path / "b", f"{CALLABLES / 'faulty.py'}:segfault", from_command_line(SMALL))
     assert bundle.rerun.shows
@@ -249,6 +256,81 @@ def test_a_step_of_a_session_is_bundled_by_itself(kernels: Path, tmp_path: Path)
     graph = onnx.load(bundle.folder / "model.onnx").graph
     past = next(it for it in graph.input if it.name == "past_key")
     assert [dim.dim_value for dim in past.type.tensor_type.shape.dim] == [1, 1, 3, 16]
+
+
+SECOND = "op=gqa heads=2 kv_heads=1 head_dim=16 steps=1-2-1"
+"""Its first step sees one key, so that its output is a value, exactly; later ones round."""
+
+
+def strict(folder: Path, text: str) -> Scenario:
+    """A session within a tolerance that nothing keeps where numbers round."""
+    axes = ", ".join(word.replace("=", ": ") for word in text.split() if not word.startswith("steps"))
+    (folder / "strict.yaml").write_text(
+        f"scenarios:\n  - {{name: strict, {axes}, tolerance: {{max_abs: 1.0e-12}}, "
+        "steps: [{q_len: 1}, {q_len: 2}, {q_len: 1}]}\n",
+        encoding="utf-8",
+    )
+    (found,) = load([folder / "strict.yaml"])
+    return found
+
+
+def test_a_failure_that_shows_only_behind_an_earlier_step_is_shown_behind_it(tmp_path: Path) -> None:
+    """What the first call left where nobody looks is taken up by the second; by itself the second finds nothing."""
+    case = from_command_line("op=gqa capacity=3 heads=1 head_dim=1 steps=1-1-1")
+    bundle = made(tmp_path / "b", f"{CALLABLES / 'sessions.py'}:leaves_something_behind", case)
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "call 2 of 2" in bundle.rerun.output
+    assert {"model.onnx", "model-1.onnx", "inputs-1.npz", "expected-1.npz"} <= set(bundle.files)
+    (loaded,) = load([bundle.folder / "case.yaml"])
+    assert session(loaded).digest == session(case).digest
+    assert "steps 1-1-1" in (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    kernel = bundle.folder / "kernel" / "sessions.py"
+    text = kernel.read_text(encoding="utf-8")
+    kernel.write_text(text.replace("(before[:, :, past] == 7.0).all()", "False"), encoding="utf-8")
+    assert again(bundle) == 0
+
+
+def test_what_a_function_remembers_from_call_to_call_is_remembered_in_its_script(tmp_path: Path) -> None:
+    path = tmp_path / "remembers.py"
+    path.write_text(
+        "import onnxruntime as ort\n"
+        "CALLS = []\n\n"
+        "def later(model, inputs):\n"
+        "    CALLS.append(model)\n"
+        "    if len(CALLS) > 1:\n"
+        "        raise ValueError('not a second time')\n"
+        "    session = ort.InferenceSession(model)\n"
+        "    return dict(zip([it.name for it in session.get_outputs()], session.run(None, inputs)))\n",
+        encoding="utf-8",
+    )
+    bundle = made(tmp_path / "b", f"{path}:later", from_command_line(SECOND))
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "call 2 of 2" in bundle.rerun.output
+    assert "not a second time" in bundle.rerun.output
+
+
+@pytest.mark.parametrize(
+    ("backend", "text"),
+    [
+        ("ort-cpu", SECOND),
+        ("onnx-ref", SECOND.replace("op=gqa", "op=attention")),
+        pytest.param("wgsl", SECOND, marks=pytest.mark.slow),
+        pytest.param("wgsl", SECOND.replace("head_dim=16", "head_dim=200"), marks=pytest.mark.slow),
+    ],
+)
+def test_every_runtime_can_run_several_calls(
+    backend: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step fails by itself as well, which is not looked at here, so that the script of a session is seen."""
+    monkeypatch.setattr(failing, "_alike", lambda *_: False)
+    bundle = made(tmp_path / "b", backend, strict(tmp_path, text))
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "call 2 of 2" in bundle.rerun.output
+    script_text = (bundle.folder / "repro.py").read_text(encoding="utf-8")
+    assert "import attncheck" not in script_text
+    assert ("inputs-1.npz" in script_text) is ("200" in text)
+    told = [line for line in bundle.rerun.output.splitlines() if line.startswith("off by")]
+    assert 1e-12 < float(told[0].split()[2].rstrip(",")) < 1e-5
 
 
 def test_what_passes_is_not_bundled(tmp_path: Path) -> None:

@@ -6,18 +6,19 @@ import json
 from pathlib import Path
 
 import attncheck
+from attncheck.bundle.runtimes.several import listed, numbered
 from attncheck.bundle.subject import Subject, plain
 
 FOLDER = "beside"
-PROBLEM = f"{FOLDER}/problem.json"
+PROBLEM = "problem.json"
 
 PATH = 'sys.path.insert(0, str(HERE / "beside"))'
 """The line of a script that makes these importable."""
 
 PROBLEM_TEXT = '''\
-def described():
+def described({at}):
     """The problem as attncheck describes it, and the outputs that must come back."""
-    data = decoded(json.loads((HERE / "beside" / "problem.json").read_text(encoding="utf-8")))
+    data = decoded(json.loads((HERE / "beside" / PROBLEMS{[at]}).read_text(encoding="utf-8")))
     return data["problem"], data["outputs"]
 
 
@@ -31,10 +32,18 @@ def decoded(data):
 '''
 
 
-def problem(subject: Subject) -> dict[str, bytes]:
-    """The Problem and the outputs, as the worker was given them."""
-    told = plain({"problem": subject.payload["problem"], "outputs": subject.payload["outputs"]})
-    return {PROBLEM: json.dumps(told, indent=1).encode(), **worker_files("failure")}
+def problems(subject: Subject) -> dict[str, bytes]:
+    """The Problem of each call and its outputs, as the worker was given them."""
+    found = {}
+    for name, call in zip(numbered(PROBLEM, subject), subject.calls, strict=True):
+        told = plain({"problem": call.payload["problem"], "outputs": call.payload["outputs"]})
+        found[f"{FOLDER}/{name}"] = json.dumps(told, indent=1).encode()
+    return {**found, **worker_files("failure")}
+
+
+def constant(subject: Subject) -> str:
+    """The line of a script that `described` needs."""
+    return listed("PROBLEMS", [json.dumps(name) for name in numbered(PROBLEM, subject)], subject)
 
 
 def worker_files(*modules: str) -> dict[str, bytes]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncheck import callable as conventions
-from attncheck.bundle.runtimes.beside import PATH, PROBLEM_TEXT, problem, worker_files
+from attncheck.bundle.runtimes.beside import PATH, PROBLEM_TEXT, constant, problems, worker_files
+from attncheck.bundle.runtimes.several import listed, numbered, written
 from attncheck.bundle.subject import Piece, Subject
 from attncheck.vocabulary import Verdict
 
@@ -16,7 +17,7 @@ FOLDER = "kernel"
 """Of the user's files, so that none takes the name of one of ours."""
 
 _LOAD = '''\
-def function():
+{once}def function():
     """FUNCTION of FILE, loaded with its own folder importable."""
     sys.path[:0] = [str(HERE / FILE.parent), str(HERE)]
     spec = importlib.util.spec_from_file_location(FILE.stem, HERE / FILE)
@@ -30,7 +31,7 @@ def function():
 '''
 
 _RUN = '''\
-def run(inputs):
+def run(inputs{, at}):
     """Outputs by name."""
     call = function()
 {given}
@@ -40,14 +41,14 @@ def run(inputs):
 '''
 
 _CALLED = '''\
-    outputs = call((HERE / "model.onnx").read_bytes(), given)'''
+    outputs = call((HERE / MODELS{[at]}).read_bytes(), given)'''
 
 _CALLED_EITHER_WAY = '''\
     if getattr(call, "{mark}", False):
-        problem, wanted = described()
-        outputs = roles.graph_outputs(problem, call(attributes(problem), roles.tensors(problem, given)), wanted)
+        problem, wanted = described({at})
+        outputs = roles.graph_outputs(problem, call(attributes(problem), roles.tensors(problem, given)), wanted, given)
     else:
-        outputs = call((HERE / "model.onnx").read_bytes(), given)'''
+        outputs = call((HERE / MODELS{[at]}).read_bytes(), given)'''
 
 _GIVEN = "    given = {name: array.copy() for name, array in inputs.items()}"
 
@@ -69,16 +70,18 @@ def piece(subject: Subject) -> Piece:
     files = {f"{FOLDER}/{name}": content for name, content in _sources(path)}
     decorated = any(b"attncheck" in content for content in files.values())
     guarded = subject.result.verdict is Verdict.OOB_WRITE
-    constants = (
+    constants = [
         f'FILE = pathlib.Path("{FOLDER}") / {json.dumps(path.name)}',
         f"FUNCTION = {json.dumps(subject.launch.options['function'])}",
-    )
+        listed("MODELS", [json.dumps(name) for name in numbered("model.onnx", subject)], subject),
+        *([constant(subject)] if decorated else []),
+    ]
     functions, called = [_LOAD], _CALLED
     if decorated:
         # The decorators, and nothing else of attncheck.
         package = Path(conventions.__file__).parent
         files |= {f"attncheck/{it}": (package / it).read_bytes() for it in ("__init__.py", "callable.py")}
-        files |= {**problem(subject), **worker_files("roles")}
+        files |= {**problems(subject), **worker_files("roles")}
         called = _CALLED_EITHER_WAY.replace("{mark}", conventions.TAKES_PROBLEM)
     if guarded:
         files |= worker_files("guards")
@@ -86,15 +89,20 @@ def piece(subject: Subject) -> Piece:
     functions.append(run.replace("{check}", _CHECKED if guarded else ""))
     functions += [PROBLEM_TEXT, _ATTRIBUTES] if decorated else []
     return Piece(
-        ("numpy", *subject.required), _imports(decorated, guarded), "\n\n".join(functions), "\n".join(constants), files
+        ("numpy", *subject.required),
+        _imports(decorated, guarded, several=bool(subject.earlier)),
+        written("\n\n".join(functions), subject),
+        "\n".join(constants),
+        files,
     )
 
 
-def _imports(decorated: bool, guarded: bool) -> str:
+def _imports(decorated: bool, guarded: bool, *, several: bool) -> str:
     lines = ["import importlib.util", "", "import numpy as np"]
     beside = [name for name, wanted in (("roles", decorated), ("guards", guarded)) if wanted]
     if decorated:
         lines = [lines[0], "import json", "from types import SimpleNamespace", *lines[1:]]
+    lines = ["import functools", *lines] if several else lines
     if beside:
         lines += ["", PATH, *(f"import {name}" for name in beside)]
     return "\n".join(lines)

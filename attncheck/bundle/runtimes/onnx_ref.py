@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from attncheck.bundle.runtimes import model_text
 from attncheck.bundle.runtimes.packages import needed
+from attncheck.bundle.runtimes.several import written
 from attncheck.bundle.subject import Piece, Subject
 
 _RUN = '''\
-def run(inputs):
+def run(inputs{, at}):
     """Outputs by name."""
-    evaluator = ReferenceEvaluator(onnx.load_model_from_string(model()))
+    evaluator = ReferenceEvaluator(onnx.load_model_from_string(model({at})))
     types = {value.name: value.type.tensor_type.elem_type for value in evaluator.proto_.graph.input}
     values = evaluator.run(None, {name: as_declared(array, types[name]) for name, array in inputs.items()})
     print(f"onnx {onnx.__version__}, reference evaluator")
@@ -32,5 +33,5 @@ def piece(subject: Subject) -> Piece:
     return Piece(
         needed(subject, "onnx"),
         "import numpy as np\nimport onnx\nfrom onnx.reference import ReferenceEvaluator",
-        "\n\n".join([model_text.function(subject.case.model), _RUN]),
+        written("\n\n".join([model_text.functions(subject), _RUN]), subject),
     )

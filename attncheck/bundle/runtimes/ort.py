@@ -6,12 +6,13 @@ import json
 
 from attncheck.bundle.runtimes import model_text
 from attncheck.bundle.runtimes.packages import needed
+from attncheck.bundle.runtimes.several import written
 from attncheck.bundle.subject import Piece, Subject
 
 CPU = "CPUExecutionProvider"
 
 _SESSION = '''\
-def session(folder):
+def session(folder{, at}):
     """A session on PROVIDER{alone}, whose profiler writes into a folder."""
     options = ort.SessionOptions()
     options.enable_profiling = True
@@ -29,12 +30,12 @@ _NO_FALLBACK = '''\
 '''
 
 _OPEN_CPU = '''\
-    return ort.InferenceSession(model(), options, providers=[(PROVIDER, PROVIDER_OPTIONS)])
+    return ort.InferenceSession(model({at}), options, providers=[(PROVIDER, PROVIDER_OPTIONS)])
 '''
 
 _OPEN = '''\
     try:
-        return ort.InferenceSession(model(), options, providers=[(PROVIDER, PROVIDER_OPTIONS)], enable_fallback=0)
+        return ort.InferenceSession(model({at}), options, providers=[(PROVIDER, PROVIDER_OPTIONS)], enable_fallback=0)
     except RuntimeError as error:  # the provider itself does not start; ONNX Runtime's Python layer would take the CPU
         raise WrongProvider(f"ONNX Runtime would run this on CPU: {error}") from error
 '''
@@ -45,14 +46,14 @@ _OPEN_PLUGIN = '''\
     if not devices:
         raise CannotRun(f"the plugin finds no device for {PROVIDER} here")
     options.add_provider_for_devices(devices[:1], PROVIDER_OPTIONS)
-    return ort.InferenceSession(model(), options)
+    return ort.InferenceSession(model({at}), options)
 '''
 
 _RUN = '''\
-def run(inputs):
+def run(inputs{, at}):
     """Outputs by name, once the profiler has said that PROVIDER computed them."""
     with tempfile.TemporaryDirectory() as folder:
-        opened = session(folder)
+        opened = session(folder{, at})
         names = [output.name for output in opened.get_outputs()]
         values = computed(opened, names, inputs)
         events = json.loads(pathlib.Path(opened.end_profiling()).read_text(encoding="utf-8"))
@@ -97,10 +98,11 @@ def piece(subject: Subject) -> Piece:
     imports += [f"import {plugin} as PLUGIN"] if plugin else []
     session = _SESSION.replace("{body}\n", _opening(provider, plugin))
     session = session.replace("{alone}", "" if provider == CPU else ", which may not leave anything to the CPU")
+    functions = [model_text.functions(subject), session, _SHARED if shared else _PLAIN, _RUN]
     return Piece(
         needed(subject, "onnxruntime", "onnx", *([plugin.replace("_", "-")] if plugin else [])),
         "\n".join(imports),
-        "\n\n".join([model_text.function(subject.case.model), session, _SHARED if shared else _PLAIN, _RUN]),
+        written("\n\n".join(functions), subject),
         "\n".join(constants),
     )
 

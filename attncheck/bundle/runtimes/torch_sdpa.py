@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from attncheck.bundle.runtimes.beside import PROBLEM_TEXT, problem, worker_files
+from attncheck.bundle.runtimes.beside import PROBLEM_TEXT, constant, problems, worker_files
 from attncheck.bundle.runtimes.packages import needed
+from attncheck.bundle.runtimes.several import written
 from attncheck.bundle.subject import Piece, Subject
 
 _IMPORTS = '''\
@@ -16,9 +17,9 @@ sys.path.insert(0, str(HERE / "beside"))
 import torch_sdpa'''
 
 _RUN = '''\
-def run(inputs):
+def run(inputs{, at}):
     """Outputs by name."""
-    problem, outputs = described()
+    problem, outputs = described({at})
     runtime = torch_sdpa.start({"device": DEVICE})
     prepared = runtime.prepare({"problem": problem, "outputs": outputs})
     values, ran = runtime.run(prepared, {name: array.copy() for name, array in inputs.items()})
@@ -32,7 +33,7 @@ def piece(subject: Subject) -> Piece:
     return Piece(
         needed(subject, "torch"),
         _IMPORTS,
-        f"{_RUN}\n\n{PROBLEM_TEXT}",
-        f"DEVICE = {subject.launch.options.get('device')!r}",
-        {**problem(subject), **worker_files("torch_sdpa", "roles")},
+        written(f"{_RUN}\n\n{PROBLEM_TEXT}", subject),
+        f"DEVICE = {subject.launch.options.get('device')!r}\n{constant(subject)}",
+        {**problems(subject), **worker_files("torch_sdpa", "roles")},
     )

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from attncheck.bundle import literals
 from attncheck.bundle.runtimes.packages import needed
+from attncheck.bundle.runtimes.several import listed, written
 from attncheck.bundle.subject import Piece, Subject
 from attncheck.kernels.uniforms import fields
 
 _RUN = '''\
-def device():
+{once}def device():
     """A device on the adapter whose name holds ADAPTER, or the first argument of this script."""
     wanted = next((word for word in sys.argv[1:] if word != CHILD), ADAPTER)
     adapters = wgpu.gpu.enumerate_adapters_sync()
@@ -35,10 +36,10 @@ def guarded(content):
     return np.concatenate([content, np.full(size // 2 + 1, 0xFFC3, "<u2").view(np.uint8)[:size]])
 
 
-def before(inputs):
+def before(inputs{, at}):
     """What each buffer holds before: an input, given words, or 0xff in every byte."""
     found = {}
-    for name, size, source, _ in BUFFERS:
+    for name, size, source, _ in BUFFERS{[at]}:
         if source is None:
             content = np.full(size, 0xFF, np.uint8)
         else:
@@ -55,15 +56,15 @@ def packed(params):
     return b"".join(words) + bytes(-4 * len(words) % 16)
 
 
-def run(inputs):
+def run(inputs{, at}):
     """Outputs by name: every dispatch in one submission, then every buffer is read back."""
     gpu = device()
-    contents = before(inputs)
+    contents = before(inputs{, at})
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
     buffers = {name: gpu.create_buffer_with_data(data=it, usage=usage) for name, it in contents.items()}
     encoder = gpu.create_command_encoder()
     compute = encoder.begin_compute_pass()
-    for shader, types, params, names, grid in DISPATCHES:
+    for shader, types, params, names, grid in DISPATCHES{[at]}:
         module = gpu.create_shader_module(code=SHADERS[shader], label=shader)
         layout = gpu.create_bind_group_layout(
             entries=[
@@ -86,15 +87,15 @@ def run(inputs):
     compute.end()
     gpu.queue.submit([encoder.finish()])
     images = {name: np.frombuffer(gpu.queue.read_buffer(it), np.uint8) for name, it in buffers.items()}
-    print(f"dispatched {', '.join(dict.fromkeys(shader for shader, *_ in DISPATCHES))}")
+    print(f"dispatched {', '.join(dict.fromkeys(shader for shader, *_ in DISPATCHES{[at]}))}")
     outputs = {}
-    for name, size, source, output in BUFFERS:
+    for name, size, source, output in BUFFERS{[at]}:
         kept = contents[name] if source is not None else np.concatenate([images[name][:size], contents[name][size:]])
         if (images[name] != kept).any():
             at = int(np.flatnonzero(images[name] != kept)[0])
             raise StrayWrite(f"a kernel wrote at byte {at} of {name}, whose {size} bytes it may not leave or change")
         if output is not None:
-            dtype, shape = OUTPUTS[output]
+            dtype, shape = OUTPUTS{[at]}[output]
             outputs[output] = images[name][:size].view(dtype).reshape(shape)
     return outputs
 '''
@@ -117,36 +118,48 @@ extras.set_instance_extras(backends=["Primary"], enable_toggles=["vulkan_enable_
 
 
 def piece(subject: Subject) -> Piece:
-    """The plan that failed."""
-    plan = subject.payload["plan"]
+    """The plan that failed, and those of the calls before it."""
+    plans = [call.payload["plan"] for call in subject.calls]
     module = "wgpudawn" if subject.launch.runtime == "dawn" else "wgpu"
-    names = _shader_names(plan)
+    names = _shader_names(plans)
+    outputs = [
+        {it["name"]: (it["dtype"], tuple(it["shape"])) for it in call.payload["outputs"]} for call in subject.calls
+    ]
     constants = [
         f"ADAPTER = {json.dumps(subject.hello.device['adapter'])}",
-        "OUTPUTS = " + repr({it["name"]: (it["dtype"], tuple(it["shape"])) for it in subject.payload["outputs"]}),
+        listed("OUTPUTS", list(map(repr, outputs)), subject),
         "",
         "# Name, bytes, what fills it (an input by name, given words, None for nothing), and the output that it is.",
-        *_buffers(plan),
+        *_told("BUFFERS", [_buffers(plan) for plan in plans]),
         "",
         "# Shader, kinds of its bindings, its Params, the buffers bound from 1 on, workgroups.",
-        *_dispatches(plan, names),
+        *_told("DISPATCHES", [_dispatches(plan, names) for plan in plans]),
         "",
         "# The kernels as they are compiled, what is put in front of them included.",
         "SHADERS = {}",
-        *_shaders(plan, names),
+        *_shaders(plans, names),
     ]
+    imports = f"import struct\n\nimport numpy as np\n{_DAWN if module == 'wgpudawn' else _WGPU}"
     return Piece(
         needed(subject, module),
-        f"import struct\n\nimport numpy as np\n{_DAWN if module == 'wgpudawn' else _WGPU}",
-        _RUN,
+        f"import functools\n{imports}" if subject.earlier else imports,
+        written(_RUN, subject),
         "\n".join(constants),
     )
 
 
-def _shader_names(plan: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+def _told(name: str, calls: Sequence[Sequence[str]]) -> list[str]:
+    """A list as lines: of one call its items, of several one list each."""
+    if len(calls) == 1:
+        return [f"{name} = [", *(f"    {line}" for line in calls[0]), "]"]
+    each = [line for lines in calls for line in ("    [", *(f"        {line}" for line in lines), "    ],")]
+    return [f"{name} = [", *each, "]"]
+
+
+def _shader_names(plans: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     """A name for each shader with its prelude: the shader's own, numbered where it has several."""
     found: dict[tuple[str, str], str] = {}
-    for it in plan["dispatches"]:
+    for it in (it for plan in plans for it in plan["dispatches"]):
         key = (it["shader"], it["prelude"])
         many = sum(shader == it["shader"] for shader, _ in found)
         found.setdefault(key, it["shader"] if not many else f"{it['shader']}_{many + 1}")
@@ -154,26 +167,26 @@ def _shader_names(plan: Mapping[str, Any]) -> dict[tuple[str, str], str]:
 
 
 def _buffers(plan: Mapping[str, Any]) -> list[str]:
-    lines = ["BUFFERS = ["]
+    lines = []
     for it in plan["buffers"]:
         source = "None" if it["input"] is None else json.dumps(it["input"])
         if it["content"] is not None:
             source = literals.array(np.frombuffer(it["content"], np.int32 if len(it["content"]) % 4 == 0 else np.uint8))
         output = "None" if it["output"] is None else json.dumps(it["output"])
-        lines += literals.wrapped(f"({json.dumps(it['name'])}, {it['nbytes']}, {source}, {output}),", "    ")
-    return [*lines, "]"]
+        lines += literals.wrapped(f"({json.dumps(it['name'])}, {it['nbytes']}, {source}, {output}),", "")
+    return lines
 
 
 def _dispatches(plan: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> list[str]:
-    lines = ["DISPATCHES = ["]
+    lines = []
     for it in plan["dispatches"]:
         text, file = plan["sources"][it["shader"]]
         kinds = _kinds(text)
         params = ", ".join(f"{name}={value}" for name, value in _params(text, file, it["uniforms"]))
         words = [json.dumps(names[it["shader"], it["prelude"]]), json.dumps(kinds), f"dict({params})"]
         words += [json.dumps(list(it["bindings"])), str(tuple(it["grid"]))]
-        lines += literals.wrapped(f"({', '.join(words)}),", "    ")
-    return [*lines, "]"]
+        lines += literals.wrapped(f"({', '.join(words)}),", "")
+    return lines
 
 
 def _kinds(text: str) -> list[str]:
@@ -191,9 +204,10 @@ def _params(text: str, file: str, uniforms: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def _shaders(plan: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> list[str]:
+def _shaders(plans: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, str], str]) -> list[str]:
+    sources = {shader: text for plan in plans for shader, (text, _) in plan["sources"].items()}
     lines = []
     for (shader, prelude), name in names.items():
-        text = (prelude + plan["sources"][shader][0]).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+        text = (prelude + sources[shader]).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         lines += [f'SHADERS["{name}"] = """\\', text.rstrip("\n"), '"""', ""]
     return lines
