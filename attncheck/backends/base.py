@@ -67,12 +67,14 @@ class Hello:
 class Request:
     """One way to compute a case on a backend; `kernel` names the way ("" where there is only one).
 
+    `instead` says why it is not the kernel that was asked for, or is empty.
     The first request of a case is the one judged first; further ones must agree with it.
     `payload` is JSON-able plain data (bytes and arrays allowed) that the backend's runtime in worker/ understands.
     """
 
     kernel: str
     payload: Mapping[str, Any]
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one request gave: outputs with evidence, or `failure`, the verdict that ended it, with its message."""
+    """What one request gave: outputs with evidence, or `failure`, the verdict that ended it, with its message.
+
+    `instead` is the request's.
+    """
 
     kernel: str
     outputs: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -94,6 +99,7 @@ class Outcome:
     message: str = ""
     stderr: str = ""
     seconds: float = 0.0
+    instead: str = ""
 
 
 class Backend(Protocol):

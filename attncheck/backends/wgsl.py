@@ -64,22 +64,22 @@ class Wgsl:
     def requests(self, case: Case, problem: AnyProblem, hello: Hello) -> Sequence[Request]:
         """One plan a kernel that the policy chooses, the judged one first."""
         outputs = [{"name": output.name, "dtype": output.dtype, "shape": output.shape} for output in case.outputs]
-        kernels = self._kernels(case, problem)
+        allowed = limits(hello)
+        choice = self._policy(case).choose(problem, allowed)
         try:
-            plans = [planner.plan(problem, kernel, limits(hello), self.shaders) for kernel in kernels]
+            plans = [planner.plan(problem, kernel, allowed, self.shaders) for kernel in choice.kernels]
         except ShaderError as error:
             raise CannotRequest(str(error)) from error
-        return [Request(plan.kernel, {"plan": asdict(plan), "outputs": outputs}) for plan in plans]
+        return [Request(plan.kernel, {"plan": asdict(plan), "outputs": outputs}, choice.instead) for plan in plans]
 
     def fallback(self, evidence: Evidence) -> str | None:
         """Without a dispatched kernel there is no proof that anything ran."""
         return None if evidence.kernels else f"no kernel was dispatched on {evidence.provider}"
 
-    def _kernels(self, case: Case, problem: AnyProblem) -> tuple[str, ...]:
-        policy = self.policy
+    def _policy(self, case: Case) -> Policy:
         if not self.forced and case.kernel is not None:
-            policy = replace(policy, kernel=case.kernel)
-        return policy.choose(problem)
+            return replace(self.policy, kernel=case.kernel)
+        return self.policy
 
 
 def limits(hello: Hello) -> Limits:
@@ -89,4 +89,7 @@ def limits(hello: Hello) -> Limits:
         binding_bytes=offered["max-storage-buffer-binding-size"] - 2 * hello.device["guard_bytes"],
         workgroups=offered["max-compute-workgroups-per-dimension"],
         f16=hello.device["f16"],
+        workgroup_bytes=offered["max-compute-workgroup-storage-size"],
+        invocations=min(offered["max-compute-invocations-per-workgroup"], offered["max-compute-workgroup-size-x"]),
+        software=hello.device["software"],
     )

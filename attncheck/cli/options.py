@@ -9,7 +9,7 @@ import click
 
 from attncheck.reports.formats import FORMATS
 from attncheck.scenario.memory import DEFAULT_LIMIT
-from attncheck.scenario.model import DEFAULT_THRESHOLD, Kernel
+from attncheck.scenario.model import Kernel
 from attncheck.vocabulary import Flag
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -164,15 +164,13 @@ PLACING = together(
         type=click.Choice(get_args(Kernel)),
         default="auto",
         show_default=True,
-        help="Attention kernel; auto chooses by the number of keys, and runs the other too.",
+        help="Attention kernel; auto chooses by the sizes and the adapter, and runs a plain one too.",
     ),
     click.option(
         "--threshold",
         type=click.IntRange(min=1),
-        default=DEFAULT_THRESHOLD,
-        show_default=True,
         metavar="KEYS",
-        help="From how many keys on auto chooses online.",
+        help="From how many keys on auto chooses online, in the place of the shipped threshold.",
     ),
     click.option(
         "--shaders",

@@ -51,7 +51,7 @@ class Wanted:
     tables: Mapping[str, BackendTable]
     kernel: Kernel
     kernel_forced: bool
-    threshold: int
+    threshold: int | None
     shaders: str | None
     fail_fast: bool
     sharpness: bool
@@ -161,7 +161,8 @@ def _settings(wanted: Wanted, backends: Sequence[Backend]) -> dict[str, str]:
     return {
         "attncheck": __version__,
         **{f"what {backend.name} runs": _identity(backend) for backend in backends},
-        "kernel": f"{wanted.kernel}{' (forced)' if wanted.kernel_forced else ''} from {wanted.threshold} keys",
+        "kernel": f"{wanted.kernel}{' (forced)' if wanted.kernel_forced else ''}",
+        "threshold": "the shipped ones" if wanted.threshold is None else f"{wanted.threshold} keys",
         "adapter": ", ".join(wanted.adapters) or "the first",
         "shaders": wanted.shaders or "shipped",
         "repeat": str(wanted.repeat),

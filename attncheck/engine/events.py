@@ -53,6 +53,7 @@ class Result:
     """The unit of what is reported: one case on one backend.
 
     kernel       the kernel judged first, as the policy chose it ("" where the backend has no such axis)
+    instead      why that is not the kernel that was asked for, or empty
     auto         whether a policy chose it (then the other kernel ran too, and the two must agree)
     differences  every output of every kernel against the oracle, and the kernels against each other
     worst        the difference with the largest margin, None when nothing could be compared
@@ -91,6 +92,7 @@ class Result:
     seconds: float = 0.0
     expected: Expected | None = None
     step: AtStep | None = None
+    instead: str = ""
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
     """Hold the outcomes of one repeat against the oracle, and the kernels against each other."""
     kernels = [outcome.kernel for outcome in outcomes]
     blank = Result(asked.case.id, backend.name, kernels[0], len(kernels) > 1, Verdict.PASS, Status.PASSED)
+    blank = replace(blank, instead=outcomes[0].instead)
     if asked.problem.invalid:
         return _refused(blank, asked.problem.invalid, outcomes[0])
     for outcome in outcomes:

@@ -213,14 +213,12 @@ class Lane:
             for handle in handles:
                 worker.release(handle, self._time_limit)
         except BackendUnavailable as error:
-            message = f"could not start again: {error}"
-            columns[at].append(Outcome(requests[at].kernel, failure=Verdict.ERROR, message=message))
+            columns[at].append(_failed(requests[at], Verdict.ERROR, f"could not start again: {error}"))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
             if handles or failure.verdict is not Verdict.ERROR:
                 self._drop_worker()
-            said = Outcome(requests[at].kernel, failure=failure.verdict, message=failure.message, stderr=stderr)
-            columns[at].append(said)
+            columns[at].append(_failed(requests[at], failure.verdict, failure.message, stderr))
         return columns
 
     def _answer(self, worker: Worker, handle: int, request: Request, call: Call) -> Outcome:
@@ -228,4 +226,9 @@ class Lane:
         inputs = {name: array for name, array in call.case.inputs.items() if name not in call.bind}
         answer = worker.run(handle, inputs, self._time_limit, call.bind)
         evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
-        return Outcome(request.kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Outcome(request.kernel, answer["outputs"], evidence, seconds=seconds, instead=request.instead)
+
+
+def _failed(request: Request, verdict: Verdict, message: str, stderr: str = "") -> Outcome:
+    return Outcome(request.kernel, failure=verdict, message=message, stderr=stderr, instead=request.instead)

@@ -8,7 +8,9 @@ import numpy as np
 
 from attncheck.kernels import bias, naive, online, projection
 from attncheck.kernels.draft import ELEMENTS, INVOCATIONS, Draft, View, itemsize
+from attncheck.kernels.operands import Operands
 from attncheck.kernels.plan import Buffer
+from attncheck.kernels.roster import ROSTER
 from attncheck.kernels.scattered import gathered, given_out
 from attncheck.kernels.store import store
 from attncheck.kernels.visible import visible_rows
@@ -20,16 +22,16 @@ MAX_KEYS = 1 << 18
 
 
 def draw(draft: Draft[Problem], kernel: str) -> None:
-    """Every output of the problem, with `kernel`, "naive" or "online"."""
+    """Every output of the problem, with `kernel`, a name in ROSTER that covers it."""
     problem = draft.problem
     visible = draft.constant("visible", visible_rows(problem))
     query = _query(draft)
     key = _present(draft, "key", problem.key, problem.past_key, problem.present_key, problem.head_dim)
     value = _present(draft, "value", problem.value, problem.past_value, problem.present_value, problem.v_head_dim)
-    operands = naive.Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
+    operands = Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
     scattered = problem.output.scattered
     output = _output(draft)
-    {"naive": naive.attend, "online": online.attend}[kernel](draft, operands, output)
+    ROSTER[kernel].attend(draft, operands, output)
     if scattered is not None:
         given_out(draft, output, problem.output, scattered)
     if problem.scores is not None:

@@ -24,11 +24,22 @@ INVOCATIONS = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """What an adapter allows: bytes of tensor in one binding, workgroups in one dimension, whether it has f16."""
+    """What an adapter allows, by default no more than WebGPU promises everywhere.
+
+    binding_bytes    bytes of tensor in one binding
+    workgroups       workgroups in one dimension of a grid
+    f16              whether shaders may compute in f16
+    workgroup_bytes  memory that the invocations of a workgroup share
+    invocations      invocations of a workgroup
+    software         whether it runs on the processor
+    """
 
     binding_bytes: int
     workgroups: int
     f16: bool
+    workgroup_bytes: int = 16384
+    invocations: int = 256
+    software: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,15 +123,16 @@ class Draft(Generic[Posed]):
         params: Mapping[str, int | float],
         bindings: tuple[str, ...],
         workgroups: int,
+        constants: Mapping[str, int] | None = None,
     ) -> None:
-        """Append one dispatch of `workgroups` workgroups."""
+        """Append one dispatch of `workgroups` workgroups; `constants` are those that the shader is specialised by."""
         if workgroups == 0:
             return
         if shader not in self.sources:
             self.sources[shader] = read_shader(self.shaders, shader)
         packed = uniforms.pack(*self.sources[shader], params)
         grid = fold(workgroups, self.limits.workgroups)
-        self.dispatches.append(Dispatch(shader, prelude(aliases), packed, bindings, grid))
+        self.dispatches.append(Dispatch(shader, prelude(aliases, constants or {}), packed, bindings, grid))
 
     def finish(self, kernel: str) -> Plan:
         """The plan as plain data."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from attncheck.kernels.bias import Bias, Sinks
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize, own
+from attncheck.kernels.operands import Operands
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import held_rows, visible_rows
 from attncheck.problem import Problem, Scores
@@ -20,18 +19,6 @@ SCORES_BYTES = 32 << 20
 
 MINUS_INFINITY = {"f32": 0xFF800000, "f16": 0xFC00}
 """Its bits."""
-
-
-@dataclass(frozen=True)
-class Operands:
-    """What both kernels work on: `visible` a buffer of `visible_rows`."""
-
-    visible: str
-    query: View
-    key: View
-    value: View
-    bias: Bias
-    sinks: Sinks
 
 
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attncheck.kernels.draft import Draft, View, own
-from attncheck.kernels.naive import Operands
+from attncheck.kernels.operands import Operands
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem

@@ -13,8 +13,8 @@ from attncheck.problem import AnyProblem, LinearProblem, Problem, RotaryProblem
 def plan(problem: AnyProblem, kernel: str, limits: Limits, shaders: Path) -> Plan:
     """The plan that computes every output of `problem` with `kernel`, from a folder of shaders.
 
-    The problem is one that `refusal` lets pass, and the kernel one that a policy chose for it: "naive" or "online" for
-    attention. Raises ShaderError when a shader is missing or breaks its contract.
+    The problem is one that `refusal` lets pass, and the kernel one that a policy chose for it.
+    Raises ShaderError when a shader is missing or breaks its contract.
     """
     match problem:
         case Problem():

@@ -30,8 +30,9 @@ def read_shader(folder: Path, shader: str) -> tuple[str, str]:
         ) from error
 
 
-def prelude(aliases: Mapping[str, str]) -> str:
-    """The lines that go before a shader's text: `enable f16;` where an alias needs it, then the aliases."""
+def prelude(aliases: Mapping[str, str], constants: Mapping[str, int]) -> str:
+    """The lines before a shader's text: `enable f16;` where an alias needs it, the aliases, the constants (u32)."""
     lines = ["enable f16;"] if "f16" in aliases.values() else []
     lines += [f"alias {name} = {kind};" for name, kind in aliases.items()]
+    lines += [f"const {name} = {value}u;" for name, value in constants.items()]
     return "".join(f"{line}\n" for line in lines)

@@ -14,7 +14,9 @@ from attncheck.scenario.model import Scenario
 
 AUTO_MARK = "*"
 """Stands behind a kernel that a policy chose."""
-AUTO_MEANING = "chosen by --kernel auto; the other kernel ran too, and the two must agree"
+AUTO_MEANING = "chosen by --kernel auto; another kernel ran too, and the two must agree"
+INSTEAD_MARK = "†"
+"""Stands behind a kernel that took the place of the one asked for."""
 
 
 def origin(it: Origin) -> str:
@@ -73,7 +75,8 @@ def label(result: Result) -> str:
     """Backend and kernel, as in ``wgsl online*``."""
     if not result.kernel:
         return result.backend
-    return f"{result.backend} {result.kernel}{AUTO_MARK if result.auto else ''}"
+    mark = AUTO_MARK if result.auto else INSTEAD_MARK if result.instead else ""
+    return f"{result.backend} {result.kernel}{mark}"
 
 
 def step(at: AtStep) -> str:

@@ -81,6 +81,7 @@ class Step:
 class ResultEntry:
     """One case on one backend.
 
+    instead    why `kernel` is not the kernel that was asked for; empty where it is
     error      absolute difference from the expected value at the worst element; null without numbers to compare
     tolerance  what it may be there; margin: error / tolerance
     against    "oracle", or the kernel that the worst element was compared with
@@ -95,6 +96,7 @@ class ResultEntry:
     status: str
     flags: tuple[str, ...]
     kernel: str
+    instead: str
     error: Number | None
     tolerance: Number | None
     margin: Number | None
@@ -232,6 +234,7 @@ def _result(it: Result) -> ResultEntry:
         status=str(it.status),
         flags=tuple(map(str, it.flags)),
         kernel=it.kernel,
+        instead=it.instead,
         error=None if worst is None else worst.error,
         tolerance=None if worst is None else worst.tolerance,
         margin=None if worst is None else worst.margin,

@@ -23,7 +23,7 @@ from attncheck.reports import describe, expected, rows, summary
 from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
-from attncheck.reports.numbers import margin, number
+from attncheck.reports.numbers import margin, number, plural
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
@@ -60,6 +60,7 @@ class Table:
         self._to_shrink = ""
         self._file: str | None = None
         self._starred = False
+        self._instead: Counter[str] = Counter()
         self._failed: list[str] = []
         self._unavailable: list[str] = []
         self._verdicts: dict[str, Counter[Verdict]] = {}
@@ -114,6 +115,7 @@ class Table:
 
     def _result(self, result: Result) -> list[Line]:
         self._starred |= result.auto
+        self._instead[result.instead] += bool(result.instead)
         note = "reference refused" if rows.refused(result) else ""
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
@@ -131,6 +133,9 @@ class Table:
             lines += summary.counts(self._verdicts, self._flags, self._layout.width)
             if self._starred:
                 lines.append(line(f"{describe.AUTO_MARK} {describe.AUTO_MEANING}"))
+            for why, count in (+self._instead).most_common():
+                said = f"{describe.INSTEAD_MARK} in its place: {why} ({plural(count, 'case')})"
+                lines += paragraph(said, self._layout.width, "", hanging="  ")
         lines += [line(f"backend {name} could not start: none of its results are here") for name in self._unavailable]
         return [*lines, summary.summary(event)]
 

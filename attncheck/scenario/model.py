@@ -29,7 +29,6 @@ KVScales = Literal["tensor", "channel"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
 Kernel = Literal["auto", "naive", "online"]
-DEFAULT_THRESHOLD = 1024
 """Keys from which on the kernel policy `auto` judges the online kernel first."""
 
 

@@ -19,8 +19,15 @@ INSTALL_FOR_DAWN = (
 FEATURES = ("shader-f16", "subgroup", "subgroups")
 """Enabled where the adapter offers them; wgpu calls subgroups by the first name, Dawn by the second."""
 
-LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size")
-"""Raised to what the adapter offers; everything else stays at WebGPU's defaults, so that shaders stay portable."""
+LIMITS = (
+    "max-storage-buffer-binding-size",
+    "max-buffer-size",
+    "max-compute-workgroup-storage-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+)
+"""Raised to what the adapter offers; everything else stays at WebGPU's defaults, so that shaders stay portable. Those
+of workgroups serve the larger forms of the fast kernels; a test holds every other shader to the defaults."""
 
 _RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
 

@@ -69,7 +69,7 @@ def test_a_journal_of_other_settings_is_not_gone_on_from(folder: Path) -> None:
     attncheck("many.yaml", "--journal", "run.ndjson", cwd=folder)
     refused = attncheck("many.yaml", "--resume", "run.ndjson", "--threshold", "7", cwd=folder)
     assert refused.returncode == 2
-    assert "cannot resume: kernel was auto from 1024 keys, is auto from 7 keys" in refused.stderr
+    assert "cannot resume: threshold was the shipped ones, is 7 keys" in refused.stderr
 
 
 def test_a_journal_that_is_there_is_not_written_over(folder: Path) -> None:

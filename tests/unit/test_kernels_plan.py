@@ -38,7 +38,14 @@ HELLO = Hello(
     {
         "f16": True,
         "guard_bytes": 4096,
-        "limits": {"max-storage-buffer-binding-size": 128 << 20, "max-compute-workgroups-per-dimension": 65535},
+        "limits": {
+            "max-storage-buffer-binding-size": 128 << 20,
+            "max-compute-workgroups-per-dimension": 65535,
+            "max-compute-workgroup-storage-size": 16384,
+            "max-compute-invocations-per-workgroup": 256,
+            "max-compute-workgroup-size-x": 256,
+        },
+        "software": True,
     },
 )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from attncheck.backends.wgsl import limits
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.judge import errors
 from attncheck.graph import read, write
@@ -29,6 +30,7 @@ from attncheck.problem import Arrays, LinearProblem
 from attncheck.scenario.model import Scenario
 from attncheck.tensors.dtypes import narrow
 from tests import device
+from tests.device import hello
 from tests.drawing import scenario
 
 Float = NDArray[np.float64]
@@ -301,6 +303,6 @@ def test_keys_have_length_1_where_the_update_corrects() -> None:
 
 def test_there_is_one_kernel_and_it_says_what_it_cannot_do() -> None:
     problem, _ = posed(scenario(op="linear", q_len=(1,)))
-    assert Policy("naive").choose(problem) == ("linear",)
+    assert Policy("naive").choose(problem, limits(hello())).kernels == ("linear",)
     assert plans.refusal(problem) is None
     assert "too many rounds" in str(plans.refusal(replace(problem, head_dim=40_000)))

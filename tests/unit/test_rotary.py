@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
+from attncheck.backends.wgsl import limits
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.judge import errors
 from attncheck.compare.sharpness import sharpness
@@ -23,6 +24,7 @@ from attncheck.oracle.wrong.lineup import lineup
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.problem import RotaryProblem, role_of
 from attncheck.tensors.dtypes import narrow
+from tests.device import hello
 
 Float = NDArray[np.float64]
 BATCH, HEADS, ROWS, DIM = 2, 3, 5, 8
@@ -198,7 +200,7 @@ def test_a_rotary_node_is_no_attention() -> None:
 
 
 def test_there_is_one_kernel_whatever_is_asked_for() -> None:
-    assert Policy("online").choose(Node("").problem) == ("rotary",)
+    assert Policy("online").choose(Node("").problem, limits(hello())).kernels == ("rotary",)
 
 
 NODES = {

@@ -1,0 +1,37 @@
+"""The kernels of attention: how each draws its dispatches, and what it does not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attncheck.kernels import naive, online
+from attncheck.kernels.draft import Draft, Limits, View
+from attncheck.kernels.operands import Operands
+from attncheck.problem import Problem
+
+Attend = Callable[[Draft[Problem], Operands, View], None]
+Lacks = Callable[[Problem, Limits], str | None]
+
+
+def _nothing(problem: Problem, limits: Limits) -> None:
+    """It covers all that `attention.refusal` lets pass."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kernel.
+
+    attend  appends the dispatches that compute the output from operands that are there
+    lacks   why it does not cover a problem on such an adapter, in a few words, or None; `online` then takes its place
+    """
+
+    attend: Attend
+    lacks: Lacks = _nothing
+
+
+ROSTER: dict[str, Member] = {
+    "naive": Member(naive.attend),
+    "online": Member(online.attend),
+}
+"""Name, as in `--kernel`, to kernel."""
