@@ -118,6 +118,10 @@ def _mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     return axes | _padded(node, case, it, mask=4, shared=8)
 
 
+DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
+"""It has one form of a mask of keys, so that there is nothing to choose."""
+
+
 def _decoder_mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     axes: Axes = {"op": "decoder-mha", "packed": "qkv" if it.query.packed else "none"}
     axes |= {"qkv_bias": _input(node, 10) != ""}
@@ -151,18 +155,36 @@ def _padded(node: onnx.NodeProto, case: Case, it: Problem, *, mask: int, shared:
 
 
 def _key_mask(mask: NDArray[np.generic], it: Problem) -> Axes:
-    """What a key mask says: lengths [batch], padding on the left of the past, or a mask whose holes are drawn."""
-    if mask.shape == (it.batch,):
-        return {"q_len": _lengths(mask.tolist())}
-    if mask.shape == (2 * it.batch,):
-        return {"past_len": _lengths((max(it.past_len) - np.asarray(mask[it.batch :], np.int64)).tolist())}
+    """What a key mask says: lengths, padding on the left of the past, or a mask whose holes are drawn."""
+    batch = it.batch
+    if mask.shape in ((batch,), (3 * batch + 2,)):
+        return _counts(mask[:batch], it) | ({"key_lengths": "offsets"} if len(mask) > batch else {})
+    if mask.shape == (2 * batch,):
+        ends, starts = np.asarray(mask[:batch], np.int64), np.asarray(mask[batch:], np.int64)
+        if starts.any():
+            return {"past_len": _lengths((max(it.past_len) - starts).tolist())}
+        return _counts(ends, it) | {"key_lengths": "ends-and-starts"}
     if any(mask.kind == "integer" for mask in it.masks):
         holes = "keys" if (mask == 0).any() else "none"
         return {"mask": "BxT" if mask.ndim == 2 else "BxSxT", "holes": holes}
-    kept = mask != 0
-    first = kept.argmax(axis=-1)
-    if mask.ndim == 2 and first.any() and kept.sum() == mask.size - first.sum():
-        return {"past_len": _lengths((max(it.past_len) - first).tolist())}
+    return _runs(mask != 0, it)
+
+
+def _counts(said: NDArray[np.generic], it: Problem) -> Axes:
+    """Lengths without right padding, of the queries too where there are as many."""
+    if set(said.tolist()) == {max(it.kv_len)}:
+        return {"key_lengths": "counts"}
+    return {"q_len" if it.new_rows == it.rows else "kv_len": _lengths(said.tolist())}
+
+
+def _runs(kept: NDArray[np.bool_], it: Problem) -> Axes:
+    """A mask [batch, keys] of one run of keys an entry: behind padding, before it, or neither of both."""
+    first, count = kept.argmax(axis=-1), kept.sum(axis=-1)
+    form: Axes = {"key_lengths": "keys"} if it.op == "com.microsoft.Attention" else {}
+    if kept.ndim == 2 and first.any() and count.sum() == kept.size - first.sum():
+        return {"past_len": _lengths((max(it.past_len) - first).tolist())} | form
+    if kept.ndim == 2 and not first.any() and len(set(count.tolist())) > 1 and it.op != DECODER:
+        return _counts(count, it) | {"key_lengths": "keys"}
     return {"mask": "BxT"}
 
 

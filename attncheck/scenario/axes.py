@@ -19,6 +19,7 @@ from attncheck.scenario.model import (
     DType,
     Holes,
     Kernel,
+    KeyLengths,
     KVCache,
     KVScales,
     Layout,
@@ -233,6 +234,15 @@ AXES: dict[str, Axis] = {
             "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`; on decoder-mha `BxT`",
             default="none",
             ops=("mha", "decoder-mha", "ms-attention", "attention"),
+        ),
+        Axis(
+            "key_lengths",
+            Choice(get_args(KeyLengths)),
+            "how key_padding_mask or mask_index says lengths: `counts`, [batch]; `offsets`, [3 * batch + 2], counts, "
+            "and where each entry's queries and keys begin; `ends-and-starts`, [2 * batch], on ms-attention; `keys`, "
+            "[batch, keys]; `auto`: not at all where all lengths are the same, else the shortest form that can",
+            default="auto",
+            ops=("mha", "ms-attention"),
         ),
         Axis(
             "mask_len",

@@ -20,6 +20,7 @@ PastState = Literal["absent", "zeros", "given"]
 RotaryStyle = Literal["half", "interleaved"]
 DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
+KeyLengths = Literal["auto", "counts", "offsets", "ends-and-starts", "keys"]
 Stage = Literal["raw", "capped", "biased", "weights"]
 Packed = Literal["none", "qkv", "kv"]
 Past = Literal["auto", "empty", "full"]
@@ -92,6 +93,7 @@ class Scenario:
     cross             whether kv_len is said, in place of past_len + q_len
     window_right      keys behind its own that a query sees; None: all
     bias, mask        shape over the scores, as "1xNxSxT"; None: not given
+    key_lengths       in which form a mask of keys says lengths
     mask_len          keys that bias or mask speaks for; None: all
     present           whether the graph asks for the present buffers
     packed            what shares one tensor
@@ -138,6 +140,7 @@ class Scenario:
     window_right: int | None = None
     bias: str | None = None
     mask: str | None = None
+    key_lengths: KeyLengths = "auto"
     mask_len: int | None = None
     holes: Holes = "none"
     sink: bool = False

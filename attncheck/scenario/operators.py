@@ -276,6 +276,23 @@ def _shapes(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.MASK, ("mask", "past_len", "q_len"), message, "use one length for all")
 
 
+def _key_lengths(case: Complete) -> Iterator[Impossible]:
+    """Which forms of a mask can say the lengths: one mask at a time; counts are of keys that begin with the first."""
+    form, op = case.values["key_lengths"], _operator(case)
+    if form == "auto":
+        return
+    if case.has("mask"):
+        message = f"`key_lengths: {form}` and `mask` are both the {MASKED.get(op, 'mask')}, of which {op} has one"
+        yield Impossible(Mistake.MASK, ("key_lengths", "mask"), message, "remove one of the two")
+    if form == "ends-and-starts" and op == "mha":
+        message = "`key_lengths: ends-and-starts` does not exist on mha (MultiHeadAttention)"
+        yield Impossible(Mistake.FOREIGN, ("key_lengths", "op"), message, "use `op: ms-attention`, or another form")
+    if form in ("counts", "offsets") and _differ(case.values["past_len"]):
+        message = f"`key_lengths: {form}` cannot say a past_len that differs: it is padded on the left, before its keys"
+        hint = "use `key_lengths: keys`, or one past_len for all"
+        yield Impossible(Mistake.MASK, ("key_lengths", "past_len"), message, hint)
+
+
 def _lengths_are_masked(case: Complete) -> bool:
     return any(_differ(case.values[axis]) for axis in LENGTHS)
 
@@ -292,11 +309,6 @@ def _holes(case: Complete) -> Iterator[Impossible]:
     if shape == "none":
         message = "`holes` without `bias` or `mask` has no effect"
         yield Impossible(Mistake.MASK, ("holes",), message, "add `bias: BxNxSxT`, or another shape")
-    elif _operator(case) in MASKED and holes != "keys":
-        op = _operator(case)
-        message = f"`holes: {holes}` leaves a query of {op} without a key, and no text says what that gives"
-        hint = "use another operator, or `holes: keys`; in a matrix, exclude the combination"
-        yield Impossible(Mistake.MASK, ("holes", "op"), message, hint)
     elif _operator(case) in MASKED and _lengths_are_masked(case):
         message = (
             f"`holes` with ragged lengths can leave a query of {_operator(case)} without a key: no text says what that "
@@ -440,6 +452,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),
     (("op", "bias", "mask", *_SIZES), _shapes),
+    (("op", "mask", "key_lengths", *_SIZES), _key_lengths),
     (("op", "holes", "bias", "mask", *_SIZES), _holes),
     (("mask_len", "bias", "mask", "capacity", *_SIZES), _mask_len),
     (("sink", "smooth"), _sink),

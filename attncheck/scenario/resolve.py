@@ -95,6 +95,7 @@ def scenario(
         window_right=_unless(values["window_right"], "none"),
         bias=_unless(values["bias"], "none"),
         mask=_unless(values["mask"], "none"),
+        key_lengths=values["key_lengths"],
         mask_len=_unless(values["mask_len"], "full"),
         holes=values["holes"],
         sink=values["sink"],

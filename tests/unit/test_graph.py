@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
-from attncheck.problem import Mask, Problem, Scores, Tensor, role_heads
+from attncheck.oracle.attention import answer
+from attncheck.problem import Mask, Problem, Scores, Tensor, role_heads, split_heads
 from attncheck.scenario.model import Scenario
 from tests.drawing import scenario, scenarios
 
@@ -181,11 +182,51 @@ def test_a_key_mask_of_one_run_is_an_interval() -> None:
     assert problem.visible.tolist() == [[[1, 6]], [[2, 4]]]
 
 
-@pytest.mark.parametrize("lengths", [[3, 6], [3, 6, 0, 1, 2, 0, 3, 9]])
+@pytest.mark.parametrize("lengths", [[3, 6], [3, 6, 0, 1, 2, 0, 6, 12]])
 def test_lengths_are_the_first_entries_of_a_key_mask_of_one_axis(lengths: list[int]) -> None:
     problem = masked(np.array(lengths, np.int32))
     assert problem.masks == ()
     assert problem.visible.tolist() == [[[0, 3]], [[0, 6]]]
+
+
+def test_offsets_of_other_rows_than_the_padded_ones_are_named() -> None:
+    with pytest.raises(read.Unreadable, match=r"its keys begin at \[0, 6, 12\], .* here at \[0, 3, 9\]"):
+        masked(np.array([3, 6, 0, 1, 2, 0, 3, 9], np.int32))
+    with pytest.raises(read.Unreadable, match=r"its queries begin at \[0, 1, 2\], .* here at \[0, 2, 4\]"):
+        masked(np.array([3, 6, 0, 2, 4, 0, 6, 12], np.int32))
+
+
+@pytest.mark.parametrize(
+    ("form", "axes", "wanted"),
+    [
+        ("counts", {"q_len": (2, 3)}, [2, 3]),
+        ("offsets", {"q_len": (2, 3)}, [2, 3, 0, 3, 6, 0, 3, 6]),
+        ("offsets", {"q_len": (1, 1), "past_len": (4, 4)}, [5, 5, 0, 1, 2, 0, 5, 10]),
+        ("keys", {"q_len": (2, 3)}, [[1, 1, 0], [1, 1, 1]]),
+        ("keys", {"past_len": (0, 2)}, [[0, 0, 1], [1, 1, 1]]),
+        ("ends-and-starts", {"past_len": (0, 2)}, [3, 3, 2, 0]),
+        ("ends-and-starts", {"q_len": (2, 3)}, [2, 3, 0, 0]),
+    ],
+)
+def test_every_form_of_a_key_mask_says_the_same_lengths(form: Any, axes: dict[str, Any], wanted: Any) -> None:
+    op: Any = "ms-attention" if form == "ends-and-starts" else "mha"
+    name = "mask_index" if op == "ms-attention" else "key_padding_mask"
+    plain = {"q_len": (1, 1)} | axes
+    case = write.build(scenario(op=op, key_lengths=form, **plain))
+    assert case.inputs[name].tolist() == wanted
+    said = read.problem(case.model, case.inputs)
+    assert said.masks == ()
+    assert said.visible.tolist() == problem_of(scenario(op=op, **plain)).visible.tolist()
+
+
+@pytest.mark.parametrize(("mask", "holes", "hidden"), [("BxT", "entry", (0,)), ("BxSxT", "first-row", (0, 2))])
+def test_a_query_of_multi_head_attention_may_be_left_without_a_key(mask: str, holes: Any, hidden: tuple[int]) -> None:
+    case = write.build(scenario(op="mha", q_len=(2, 2), mask=mask, holes=holes, causal=False))
+    problem = read.problem(case.model, case.inputs)
+    output = answer(problem, case.inputs)[0].values.reshape(2 * 2, 4, 16)
+    value = split_heads(case.inputs["value"], "bsnh", 4).astype(np.float64)
+    for row in hidden:
+        np.testing.assert_allclose(output[row], value[row // 2].mean(axis=1), atol=1e-12)
 
 
 def test_a_key_mask_for_each_query_is_a_mask() -> None:

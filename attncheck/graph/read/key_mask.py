@@ -1,7 +1,8 @@
 """Masks of keys in com.microsoft operators: key_padding_mask of MultiHeadAttention, mask_index of Attention.
 
 Published forms, by the operator texts in ONNX Runtime 1.32: [batch] holds the length of each entry's keys without right
-padding, and so do the first entries of [3 * batch + 2], whose other entries say where rows of packed batches begin;
+padding, and so do the first entries of [3 * batch + 2]; the texts do not explain the others, which `AttentionMaskType`
+of ONNX Runtime's source calls query_start, query_end, key_start, key_end: where each entry's rows begin, and the end;
 [2 * batch], of Attention alone, holds "the exclusive end positions followed by the inclusive start positions";
 [batch, kv_len] and [batch, rows, kv_len] hold 1 for keys that count, and so does [batch, 1, max_len, max_len], of
 Attention alone, which is read where max_len is rows and kv_len.
@@ -43,6 +44,8 @@ def read(node: Node, index: int, batch: int, rows: int, kv_len: int, *, what: st
             f"hides none; {HIDES:g} or less hides"
         )
     said = np.asarray(mask, np.int64)
+    if said.shape == (3 * batch + 2,):
+        _hold_offsets(node, what, said, batch, rows, kv_len)
     if said.shape in ((batch,), (3 * batch + 2,)):
         return KeyMask(first, said[:batch])
     if ends and said.shape == (2 * batch,):
@@ -60,6 +63,32 @@ def read(node: Node, index: int, batch: int, rows: int, kv_len: int, *, what: st
         return KeyMask(first, end, (Mask(name, "integer", (batch, 1, 1, kv_len), kv_len),))
     first = kept.argmax(axis=1).astype(np.int64)
     return KeyMask(first, first + kept.sum(axis=1).astype(np.int64))
+
+
+def _hold_offsets(node: Node, what: str, said: NDArray[np.int64], batch: int, rows: int, kv_len: int) -> None:
+    """Raise Unreadable where the offsets behind the lengths are others than those of padded rows."""
+    queries, keys = said[batch : 2 * batch + 1], said[2 * batch + 1 :]
+    for found, step, word in ((queries, rows, "queries"), (keys, kv_len, "keys")):
+        wanted = np.arange(batch + 1) * step
+        if not np.array_equal(found, wanted):
+            raise Unreadable(
+                f"{node.op} with a {what} of {len(said)} numbers is read by attncheck only where its {word} begin at "
+                f"{wanted.tolist()}, as in padded rows; here at {found.tolist()}: the text does not say which rows "
+                "others name"
+            )
+
+
+def _hold_offsets(node: Node, what: str, said: NDArray[np.int64], batch: int, rows: int, kv_len: int) -> None:
+    """Raise Unreadable where the offsets behind the lengths are others than those of padded rows."""
+    queries, keys = said[batch : 2 * batch + 1], said[2 * batch + 1 :]
+    for found, step, word in ((queries, rows, "queries"), (keys, kv_len, "keys")):
+        wanted = np.arange(batch + 1) * step
+        if not np.array_equal(found, wanted):
+            raise Unreadable(
+                f"{node.op} with a {what} of {len(said)} numbers is read by attncheck only where its {word} begin at "
+                f"{wanted.tolist()}, as in padded rows; here at {found.tolist()}: the text does not say which rows "
+                "others name"
+            )
 
 
 def _has_holes(kept: NDArray[np.bool_]) -> bool:

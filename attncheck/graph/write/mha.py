@@ -1,6 +1,7 @@
 """Writes com.microsoft MultiHeadAttention, the twin of a GQA case: each KV head stands once a query head of its group.
 
-Right padding of ragged prompts is said with a key mask of lengths [batch], a ragged past with one of [batch, kv_len].
+Right padding of ragged prompts is said with a key mask of lengths [batch], a ragged past with one of [batch, kv_len],
+unless the scenario names another form.
 """
 
 from __future__ import annotations
@@ -63,12 +64,7 @@ def _past(scenario: Scenario) -> Inputs:
 def _key_mask(scenario: Scenario) -> Array | None:
     if scenario.mask is not None:
         return padded.mask(scenario)
-    if len(set(scenario.past_len)) > 1:
-        new = np.ones((scenario.batch, max(scenario.q_len)), bool)
-        return np.concatenate([~padded.left_padding(scenario), new], axis=1).astype(np.int32)
-    if len(set(scenario.kv_len)) > 1:
-        return np.array(scenario.kv_len, np.int32)
-    return None
+    return padded.key_lengths(scenario, behind_padding="keys")
 
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:

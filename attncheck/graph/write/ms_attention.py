@@ -2,7 +2,8 @@
 
 The twin of a GQA case has the columns of each KV head once a query head of its group. Past and present hold keys, then
 values, in one tensor [2, batch, heads, slots, dim]. Right padding of ragged prompts is said with a mask_index of
-lengths [batch], a ragged past, padded on the left, with one of [2 * batch]: ends, then starts.
+lengths [batch], a ragged past, padded on the left, with one of [2 * batch]: ends, then starts; or in another form that
+the scenario names.
 """
 
 from __future__ import annotations
@@ -51,12 +52,7 @@ def _input(scenario: Scenario) -> Array:
 def _mask_index(scenario: Scenario) -> Array | None:
     if scenario.mask is not None:
         return padded.mask(scenario)
-    if len(set(scenario.past_len)) > 1:
-        starts = max(scenario.past_len) - np.array(scenario.past_len)
-        return np.concatenate([np.full(scenario.batch, _kept(scenario)), starts]).astype(np.int32)
-    if len(set(scenario.q_len)) > 1:
-        return np.array(scenario.q_len, np.int32)
-    return None
+    return padded.key_lengths(scenario, behind_padding="ends-and-starts")
 
 
 def _outputs(scenario: Scenario, *, with_present: bool) -> tuple[Output | None, ...]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attncheck.graph.write import over_scores, parts
 from attncheck.graph.write.parts import Array
-from attncheck.scenario.model import Scenario
+from attncheck.scenario.model import KeyLengths, Scenario
 from attncheck.tensors import poison
 
 
@@ -51,6 +51,30 @@ def present_slots(scenario: Scenario) -> int:
     if scenario.past == "full":
         return max(scenario.past_len)
     return scenario.capacity or max(scenario.past_len) + parts.new_count(scenario)
+
+
+def key_lengths(scenario: Scenario, *, behind_padding: KeyLengths) -> Array | None:
+    """The mask that says how many keys each entry has, int32; None where nothing need be said.
+
+    behind_padding   the form in which a past that differs over the batch is said, unless the scenario names one
+    """
+    form = scenario.key_lengths
+    if form == "auto" and len(set(scenario.past_len)) > 1:
+        form = behind_padding
+    elif form == "auto" and len(set(scenario.kv_len)) > 1:
+        form = "counts"
+    keys = max(scenario.past_len) + parts.new_count(scenario)
+    starts = max(scenario.past_len) - np.array(scenario.past_len)
+    ends = starts + np.array(scenario.kv_len)
+    slots = np.arange(keys)
+    entries = np.arange(scenario.batch + 1)
+    said: dict[str, NDArray[np.generic]] = {
+        "counts": ends,
+        "offsets": np.concatenate([ends, entries * max(scenario.q_len), entries * keys]),
+        "ends-and-starts": np.concatenate([ends, starts]),
+        "keys": (slots >= starts[:, None]) & (slots < ends[:, None]),
+    }
+    return None if form == "auto" else said[form].astype(np.int32)
 
 
 def mask(scenario: Scenario) -> Array | None:
