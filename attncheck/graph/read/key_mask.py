@@ -78,19 +78,6 @@ def _hold_offsets(node: Node, what: str, said: NDArray[np.int64], batch: int, ro
             )
 
 
-def _hold_offsets(node: Node, what: str, said: NDArray[np.int64], batch: int, rows: int, kv_len: int) -> None:
-    """Raise Unreadable where the offsets behind the lengths are others than those of padded rows."""
-    queries, keys = said[batch : 2 * batch + 1], said[2 * batch + 1 :]
-    for found, step, word in ((queries, rows, "queries"), (keys, kv_len, "keys")):
-        wanted = np.arange(batch + 1) * step
-        if not np.array_equal(found, wanted):
-            raise Unreadable(
-                f"{node.op} with a {what} of {len(said)} numbers is read by attncheck only where its {word} begin at "
-                f"{wanted.tolist()}, as in padded rows; here at {found.tolist()}: the text does not say which rows "
-                "others name"
-            )
-
-
 def _has_holes(kept: NDArray[np.bool_]) -> bool:
     """Whether some row of [batch, kv_len] keeps more than one run of keys."""
     starts = np.diff(kept.astype(np.int8), axis=1, prepend=0) == 1
