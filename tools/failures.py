@@ -22,7 +22,7 @@ RECURRENT = ("linear", "ms-linear")
 """Those with a state in their place."""
 MASKED = ("gqa", "mha", "attention", "decoder-mha", "ms-attention")
 MODIFIED = ("gqa", "attention", "paged")
-TURNS = ("gqa", "sparse", "paged")
+TURNS = ("gqa", "sparse", "paged", "ms-attention")
 
 ONE_QUERY = (("decoder-mha", "chunk"),)
 """DecoderMaskedMultiHeadAttention takes one query row."""

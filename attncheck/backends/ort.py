@@ -24,7 +24,11 @@ GQA_REFUSALS: tuple[Refusal, ...] = (
         "GroupQueryAttention takes only a head_dim that is a multiple of 8",
     ),
     Refusal(
-        lambda _, asked, __: asked.rotary is not None and (asked.head_dim % 16 != 0 or asked.rotary.dim % 16 != 0),
+        lambda _, asked, __: (
+            asked.rotary is not None
+            and not asked.rotary.base
+            and (asked.head_dim % 16 != 0 or asked.rotary.dim % 16 != 0)
+        ),
         "rotary GroupQueryAttention takes only a head_dim and a rotary_dim that are multiples of 16",
     ),
     Refusal(

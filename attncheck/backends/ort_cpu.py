@@ -157,6 +157,10 @@ REFUSALS: tuple[Declared, ...] = (
         "DecoderMaskedMultiHeadAttention takes no attention_bias in cross attention",
     ),
     Refusal(
+        lambda _, asked, __: asked.op == MS_ATTENTION and asked.rotary is not None,
+        'Attention on the CPU has no do_rotary: "Please fuse the model with MHA + RotaryEmbedding"',
+    ),
+    Refusal(
         lambda _, asked, __: asked.op == MS_ATTENTION and asked.past_key is not None and _has_bias(asked),
         "Attention takes no attention_bias beside a past",
     ),

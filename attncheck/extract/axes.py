@@ -99,6 +99,8 @@ def _rotary(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
 def _positions(said: NDArray[np.generic], past_len: Sequence[int], cache: Value) -> str:
     """The word for what position_ids holds, as far as a word fits."""
     counted = np.array(past_len)[:, None] + np.arange(said.shape[-1])
+    if len(said) != len(counted):
+        return "one-row"
     last = counted.max()
     words = {"shifted": counted + SHIFT, "zero": np.zeros_like(counted), "negative": counted - last - 1}
     if isinstance(cache, int):
@@ -140,6 +142,8 @@ def _ms_attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     axes: Axes = {"op": "ms-attention", "input_dim": width, "qkv_bias": _input(node, 2) != ""}
     if not _input(node, 4):
         axes["present"] = "asked"
+    if it.rotary is not None:
+        axes |= {"rotary": it.rotary.style, "rotary_dim": it.rotary.dim}
     return axes | _padded(node, case, it, mask=3, shared=6)
 
 

@@ -42,6 +42,8 @@ def refusal(problem: Problem) -> str | None:
     """Why these kernels cannot compute the problem on any adapter, or None."""
     if problem.quantised is not None:
         return "a KV cache of integers: the kernels read past buffers in the dtype of the case"
+    if problem.rotary is not None and problem.rotary.base and problem.dtype != "float32":
+        return f"rotary of computed angles in {problem.dtype}: the kernels would round their sines to it"
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim > MAX_HEAD_DIM:
             return f"{name} {dim}: the kernels go up to {MAX_HEAD_DIM}"

@@ -109,10 +109,10 @@ class Draft(Generic[Posed]):
         self.buffers[name] = Buffer(name, members * heads * rows * dim * itemsize(elem))
         return View(name, "bnsh", heads, rows, dim, heads)
 
-    def constant(self, role: str, values: NDArray[np.int32]) -> str:
-        """A small buffer of integers, filled by the plan."""
+    def constant(self, role: str, values: NDArray[np.int32] | NDArray[np.float32]) -> str:
+        """A small buffer of integers, or of f32, filled by the plan."""
         name = own(role)
-        content = np.ascontiguousarray(values, dtype="<i4").tobytes()
+        content = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<i4").tobytes()
         self.buffers[name] = Buffer(name, len(content), content=content)
         return name
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.plan import Buffer
 from attncheck.problem import Rotary
@@ -38,8 +40,17 @@ def store(
         "positions_batch": rotary.positions.shape[1],
     }
     positions = draft.constant("positions", rotary.positions)
-    for cache in (rotary.cos, rotary.sin):
-        rows_read = int(rotary.positions.max(initial=0)) + 1
-        draft.buffers[cache] = Buffer(cache, rows_read * (rotary.dim // 2) * itemsize(draft.elem), input=cache)
-    bindings = (extents, positions, rotary.cos, rotary.sin, source.buffer, slots.buffer)
+    bindings = (extents, positions, *_caches(draft, rotary), source.buffer, slots.buffer)
     draft.dispatch("rotary", aliases, copying | turning, bindings, groups)
+
+
+def _caches(draft: Draft[Any], rotary: Rotary) -> tuple[str, str]:
+    """The buffers of cosines and sines, [positions, rotary_dim / 2]: the graph's, or those of computed angles."""
+    rows_read = int(rotary.positions.max(initial=0)) + 1
+    if rotary.base:
+        angles = rotary.angles(np.arange(rows_read, dtype=np.int32))
+        cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        return draft.constant("cosines", cos), draft.constant("sines", sin)
+    for cache in (rotary.cos, rotary.sin):
+        draft.buffers[cache] = Buffer(cache, rows_read * (rotary.dim // 2) * itemsize(draft.elem), input=cache)
+    return rotary.cos, rotary.sin

@@ -32,11 +32,16 @@ def answer(problem: RotaryProblem, inputs: Arrays) -> tuple[Answer, ...]:
 def turn(given: Bounded, rotary: Rotary, inputs: Arrays, dtype: str) -> Bounded:
     """Rotate [batch, heads, rows, head_dim] by the positions [batch, rows] of its tokens; errors turn along.
 
-    Each product and the sum of both move a dim that turns by u (|x1 cos| + |x2 sin|) at most, to first order.
+    Each product and the sum of both move a dim that turns by u (|x1 cos| + |x2 sin|) at most, to first order; angles
+    that are computed, not given, move it by u (1 + angle) (|x1 sin| + |x2 cos|) more.
     """
     rows = given.values
     positions = rotary.positions[:, : rows.shape[2]]
-    cos, sin = (_cache(inputs[name], dtype)[positions][:, None] for name in (rotary.cos, rotary.sin))
+    angles = rotary.angles(positions)[:, None] if rotary.base else np.zeros(1)
+    if rotary.base:
+        cos, sin = np.cos(angles), np.sin(angles)
+    else:
+        cos, sin = (_cache(inputs[name], dtype)[positions][:, None] for name in (rotary.cos, rotary.sin))
     if rotary.style == "interleaved":
         first, second = slice(0, rotary.dim, 2), slice(1, rotary.dim, 2)
     else:
@@ -47,9 +52,13 @@ def turn(given: Bounded, rotary: Rotary, inputs: Arrays, dtype: str) -> Bounded:
     values[..., first] = x1 * cos - x2 * sin
     values[..., second] = x2 * cos + x1 * sin
     cos, sin = np.abs(cos), np.abs(sin)
+    # An angle that is computed is off by u of itself, its cosine by u more: what its sine moves, and the reverse.
+    off = 1.0 + angles if rotary.base else np.zeros(1)
+    moved = [(np.abs(x1) * sin + np.abs(x2) * cos) * off, (np.abs(x2) * sin + np.abs(x1) * cos) * off]
     for bound, own in ((compute, np.abs(rows)), (storage, np.zeros_like(rows))):
         e1, e2 = bound[..., first] + own[..., first], bound[..., second] + own[..., second]
         bound[..., first], bound[..., second] = e1 * cos + e2 * sin, e2 * cos + e1 * sin
+    compute[..., first], compute[..., second] = compute[..., first] + moved[0], compute[..., second] + moved[1]
     storage[..., : rotary.dim] += np.abs(values[..., : rotary.dim])
     return Bounded(values, compute, storage)
 

@@ -71,6 +71,7 @@ class Rotary:
     dim        how many leading dims of head_dim turn (even, <= head_dim)
     cos, sin   graph input names of the caches, [..., dim/2], in the case's dtype; all axes but the last count as one
     positions  int32 [batch, rows]: the cache row that token `i` of batch entry `b` uses
+    base       where the operator has no caches, so that cos and sin name none (""): what its angles follow from; else 0
     """
 
     style: Literal["half", "interleaved"]
@@ -78,6 +79,12 @@ class Rotary:
     cos: str
     sin: str
     positions: NDArray[np.int32]
+    base: float = 0.0
+
+    def angles(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Without caches, how far position p turns pair i: p / base ** (2 i / dim), [*positions.shape, dim / 2]."""
+        pairs = np.arange(self.dim // 2)
+        return np.asarray(positions[..., None] * self.base ** (-2.0 * pairs / self.dim), np.float64)
 
 
 def role_of(roles: Sequence[Role], name: str) -> Role:

@@ -49,7 +49,8 @@ def unrelated(scenario: Scenario, relation: str) -> str:
         return f"of {scenario.op} only {', '.join(only)} are checked"
     if scenario.steps:
         return "it is a session; write its tokens as one call (`q_len`), and `one-by-one` and `in-chunks` divide them"
-    if scenario.rotary is not None and (not scenario.rotary_cache or scenario.positions in ("negative", "beyond")):
+    forbidden = not scenario.rotary_cache or scenario.positions in ("negative", "beyond", "one-row")
+    if scenario.rotary is not None and forbidden:
         return "its operator must refuse it, so there are no numbers to compare"
     if scenario.kv_cache is not None:
         return "its buffers hold integers: a twin has scales of its own, by the numbers that it holds"

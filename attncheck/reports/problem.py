@@ -120,7 +120,8 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _rotary(how: Rotary, head_dim: int) -> str:
-    return f"{how.style}, the first {how.dim} of {head_dim} dims"
+    angles = f", angles of base {how.base:g}" if how.base else ""
+    return f"{how.style}, the first {how.dim} of {head_dim} dims{angles}"
 
 
 def _turning(it: RotaryProblem) -> dict[str, str]:

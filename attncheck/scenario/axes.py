@@ -54,6 +54,8 @@ SHIFT = 3
 """How far `positions: shifted` lies behind the implicit positions."""
 BIASES = tuple("x".join(axes) for rank in (2, 3, 4) for axes in product(*((letter, "1") for letter in "BNST"[-rank:])))
 """Every shape over the scores [batch, heads, queries, keys] that broadcasts from the right, of rank 2 to 4."""
+ROTARY_DIMS = (32, 64, 128)
+"""The dims that may turn in com.microsoft Attention: its rotary_embedding_dim is "limited to" these."""
 KEY_MASKS = ("BxT", "BxSxT")
 """The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
 
@@ -400,9 +402,9 @@ AXES: dict[str, Axis] = {
             Choice(("none", *get_args(RotaryStyle))),
             "rotary embedding of queries and new keys: "
             "`half` pairs d with d + rotary_dim/2, `interleaved` pairs 2d with 2d + 1; on rotary and ms-rotary `half` "
-            "when left out",
+            "when left out. On ms-attention `half`, by angles that the operator computes",
             default="none",
-            ops=("gqa", "sparse", "paged", *ROTARIES),
+            ops=("gqa", "ms-attention", "sparse", "paged", *ROTARIES),
         ),
         Axis(
             "rotary_dim",

@@ -27,7 +27,7 @@ def _beside(case: Complete) -> Iterator[Impossible]:
     if case.cross:
         message = "a step has past_len + q_len keys, so there is no `kv_len` beside `steps`"
         yield Impossible(Mistake.STEPS, ("kv_len", "steps"), message, "remove one of the two")
-    for axis, refused in (("rotary_cache", ("absent",)), ("positions", ("negative", "beyond"))):
+    for axis, refused in (("rotary_cache", ("absent",)), ("positions", ("negative", "beyond", "one-row"))):
         if case.values["rotary"] != "none" and case.values[axis] in refused:
             message = f"a graph with `{axis}: {case.values[axis]}` must be refused, so no step can follow it"
             yield Impossible(Mistake.STEPS, (axis, "steps"), message, "remove one of the two")

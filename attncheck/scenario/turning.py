@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attncheck.scenario.axes import ROTARIES
+from attncheck.scenario.axes import ROTARIES, ROTARY_DIMS
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
-from attncheck.scenario.diagnostics import Mistake
+from attncheck.scenario.diagnostics import Mistake, listed
 
 Rule = Callable[[Complete], Iterator[Impossible]]
 FREE = ("zero", "scattered", "negative", "beyond")
@@ -37,6 +37,23 @@ def _pairs(case: Complete) -> Iterator[Impossible]:
             f"a rotary_dim of {turning} exceeds a head_dim of {width}",
             "at most head_dim",
         )
+
+
+def _computed(case: Complete) -> Iterator[Impossible]:
+    """What com.microsoft Attention turns: halves, by angles of its own."""
+    if case.values["op"] != "ms-attention" or case.values["rotary"] == "none":
+        return
+    if case.values["rotary"] == "interleaved":
+        message = "`rotary: interleaved` does not exist on ms-attention (com.microsoft Attention)"
+        yield Impossible(Mistake.FOREIGN, ("rotary", "op"), message, "use `rotary: half`")
+    if "rotary_cache" in case.written:
+        message = "`rotary_cache` does not exist on ms-attention (com.microsoft Attention): it computes its angles"
+        yield Impossible(Mistake.FOREIGN, ("rotary_cache", "op"), message, "remove it")
+    if case.values["rotary_dim"] not in ROTARY_DIMS:
+        default = "" if "rotary_dim" in case.written else " (by default head_dim)"
+        allowed = listed(tuple(map(str, ROTARY_DIMS)))
+        message = f"com.microsoft Attention turns {allowed} dims, not {case.values['rotary_dim']}"
+        yield Impossible(Mistake.ROTARY, ("rotary_dim", "head_dim", "rotary"), message + default, "rotary_dim: 32")
 
 
 def _nothing_turns(case: Complete) -> Iterator[Impossible]:
@@ -102,6 +119,7 @@ def _differ(value: Value) -> bool:
 _SIZES = ("batch", *LENGTHS)
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "rotary", "rotary_dim", "head_dim"), _pairs),
+    (("op", "rotary", "rotary_dim", "rotary_cache", "head_dim"), _computed),
     (("op", "rotary", "rotary_cache", "positions", *_SIZES), _cache),
     (("op", "packed_batch", *_SIZES), _rows),
     (("op", "rotary", "positions", "packed_batch", *_SIZES), _positions),

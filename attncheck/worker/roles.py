@@ -31,7 +31,7 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
         if _is_tensor(tensor) and role not in OUTPUTS:
             found[role] = _rows(problem, role, tensor, inputs)
     if problem.get("rotary"):
-        found["cos"], found["sin"] = (inputs[problem["rotary"][name]] for name in ("cos", "sin"))
+        found["cos"], found["sin"] = _angles(problem["rotary"], inputs)
     if problem.get("norm"):
         found["q_gain"], found["k_gain"] = (inputs[problem["norm"][name]] for name in ("query", "key"))
     if problem.get("quantised"):
@@ -42,6 +42,16 @@ def tensors(problem: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Dict[str,
         content = mask.get("content")
         found[mask["name"]] = inputs[mask["name"]] if content is None else content
     return found
+
+
+def _angles(rotary: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines by position; where the operator has no caches, those of p / base ** (2 i / dim), in float32."""
+    if not rotary.get("base"):
+        return inputs[rotary["cos"]], inputs[rotary["sin"]]
+    pairs = np.arange(rotary["dim"] // 2)
+    positions = np.arange(int(np.max(rotary["positions"])) + 1)[:, None]
+    angles = positions * rotary["base"] ** (-2.0 * pairs / rotary["dim"])
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
 def _rows(

@@ -290,3 +290,50 @@ def test_a_mask_filter_value_that_hides_nothing_is_not_read_as_a_mask(filled: fl
         return
     with pytest.raises(read.Unreadable, match="it weakens keys and hides none"):
         read.problem(model.SerializeToString(), case.inputs)
+
+
+def neox(rows: Float, first: int, dim: int) -> Float:
+    """Leading halves of [batch, heads, rows, head_dim] turned by p / 10000 ** (2 i / dim), pair after pair."""
+    turned = rows.copy()
+    for row in range(rows.shape[2]):
+        for pair in range(dim // 2):
+            angle = (first + row) / 10000.0 ** (2 * pair / dim)
+            x, y = rows[:, :, row, pair], rows[:, :, row, pair + dim // 2]
+            turned[:, :, row, pair] = x * np.cos(angle) - y * np.sin(angle)
+            turned[:, :, row, pair + dim // 2] = y * np.cos(angle) + x * np.sin(angle)
+    return turned
+
+
+@pytest.mark.parametrize(("head_dim", "dim"), [(32, 32), (40, 32), (64, 64)])
+@pytest.mark.parametrize("past_len", [0, 4])
+def test_do_rotary_turns_halves_by_angles_of_positions_after_the_past(head_dim: int, dim: int, past_len: int) -> None:
+    axes: dict[str, Any] = {"q_len": (3, 3), "past_len": (past_len,) * 2, "input_dim": 7, "head_dim": head_dim}
+    drawn = scenario(op="ms-attention", heads=2, kv_heads=2, rotary="half", rotary_dim=dim, rotary_cache=9, **axes)
+    said_attributes = {each.name: each.i for each in write.build(drawn).node.attribute}
+    assert said_attributes["do_rotary"] == 1
+    assert said_attributes.get("rotary_embedding_dim", head_dim) == dim
+    problem, inputs = built(drawn)
+    wide = {name: array.astype(np.float64) for name, array in inputs.items()}
+    q, k, v = (heads_of(part, 2) for part in np.split(wide["input"] @ wide["weights"], 3, axis=-1))
+    q, k = neox(q, past_len, dim), neox(k, past_len, dim)
+    past = (wide["past"][0], wide["past"][1]) if past_len else None
+    found = said(problem, inputs)
+    np.testing.assert_allclose(found["output"], plainly(q, k, v, past=past, causal=True), rtol=0, atol=1e-12)
+    if past is not None:
+        np.testing.assert_allclose(found["present"][0, :, :, past_len:], k, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("past_len", [(0,), (500,), (2, 7)])
+def test_the_kernels_compute_the_angles_that_no_cache_holds(kernel: Any, past_len: tuple[int, ...]) -> None:
+    axes: dict[str, Any] = {"heads": 2, "kv_heads": 1, "head_dim": 40, "rotary": "half", "rotary_dim": 32}
+    q_len = (3,) * len(past_len)
+    drawn = scenario(op="ms-attention", q_len=q_len, past_len=past_len, rotary_cache=520, **axes)
+    assert failing(differences(work(drawn), kernel)) == []
+
+
+def test_dims_that_rotary_embedding_dim_does_not_allow_are_forbidden() -> None:
+    drawn = scenario(op="ms-attention", head_dim=48, rotary="half", rotary_dim=48, rotary_cache=9)
+    case = write.build(drawn)
+    problem = read.problem(case.model, case.inputs)
+    assert problem.invalid == "rotary_embedding_dim is 48: it is limited to 32, 64, 128"

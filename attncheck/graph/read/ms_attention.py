@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from attncheck.graph.read import key_mask, mha, shared_buffer
 from attncheck.graph.read.node import Node, Unreadable
-from attncheck.problem import Columns, Problem, Projection, Tensor
+from attncheck.problem import Columns, Problem, Projection, Rotary, Tensor
+from attncheck.scenario.axes import ROTARY_DIMS
+
+ROTARY_BASE = 10000.0
 
 _ATTRIBUTES = (
     "num_heads", "scale", "unidirectional", "mask_filter_value", "qkv_hidden_sizes", "past_present_share_buffer",
@@ -23,8 +28,6 @@ _ATTRIBUTES = (
 def read(node: Node) -> Problem:
     """The Problem of a com.microsoft Attention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
-    if node.attribute("do_rotary", 0):
-        raise Unreadable(f"{node.op} with do_rotary is not read by attncheck: its text names no caches")
     heads = node.attribute("num_heads", 0)
     name, array = node.required(0)
     batch, rows, _ = array.shape
@@ -35,6 +38,7 @@ def read(node: Node) -> Problem:
     shares = node.attribute("past_present_share_buffer", 0) == 1
     buffers = shared_buffer.read(node, 6, slots, rows) if shares else shared_buffer.Buffers(slots, slots, slots + rows)
     mask = key_mask.read(node, 3, batch, rows, buffers.past + rows, what="mask_index", ends=True)
+    rotary = _rotary(node, head_dim, batch, rows, buffers.past)
     past_key, past_value = _halves(node.name(4), heads)
     present_key, present_value = _halves(node.output(1), heads)
     return Problem(
@@ -56,7 +60,7 @@ def read(node: Node) -> Problem:
         scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
         softcap=0.0,
         empty_row="mean",
-        rotary=None,
+        rotary=rotary,
         query=Tensor(name, "bsnh"),
         key=Tensor(name, "bsnh"),
         value=Tensor(name, "bsnh"),
@@ -67,8 +71,27 @@ def read(node: Node) -> Problem:
         present_value=present_value,
         masks=(*mask.masks, *mha.biases(node, 5)),
         projection=projection,
-        invalid=buffers.invalid,
+        invalid=buffers.invalid or _limited(rotary),
     )
+
+
+def _rotary(node: Node, head_dim: int, batch: int, rows: int, past: int) -> Rotary | None:
+    """What ``do_rotary`` does: the text says no more than "use rotary position embedding".
+
+    ONNX Runtime's CUDA kernels, the only ones that have it, call it NeoX: halves turn, by p / 10000 ** (2 i / dim), and
+    positions count every slot before, padding too.
+    """
+    if not node.attribute("do_rotary", 0):
+        return None
+    dim = node.attribute("rotary_embedding_dim", 0) or head_dim
+    positions = np.broadcast_to(past + np.arange(rows, dtype=np.int32), (batch, rows))
+    return Rotary("half", dim, "", "", positions, ROTARY_BASE)
+
+
+def _limited(rotary: Rotary | None) -> str:
+    if rotary is None or rotary.dim in ROTARY_DIMS:
+        return ""
+    return f"rotary_embedding_dim is {rotary.dim}: it is limited to {', '.join(map(str, ROTARY_DIMS))}"
 
 
 def _projection(node: Node) -> tuple[Projection, tuple[int, int, int]]:

@@ -73,6 +73,10 @@ def _attributes(scenario: Scenario) -> dict[str, Any]:
     if scenario.v_head_dim != scenario.head_dim:
         width = scenario.heads * scenario.head_dim
         attributes["qkv_hidden_sizes"] = [width, width, scenario.heads * scenario.v_head_dim]
+    if scenario.rotary is not None:
+        attributes["do_rotary"] = 1
+        if scenario.rotary_dim != scenario.head_dim:
+            attributes["rotary_embedding_dim"] = scenario.rotary_dim
     if padded.shares_buffer(scenario):
         attributes["past_present_share_buffer"] = 1
     return attributes
