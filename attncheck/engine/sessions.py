@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attncheck.backends.base import Backend
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine import judge
@@ -21,9 +24,9 @@ from attncheck.engine.published import disputed
 from attncheck.graph import read
 from attncheck.graph.case import Case, digest
 from attncheck.graph.session import Bound, Session, bindings
-from attncheck.oracle import ask, attention
+from attncheck.oracle import ask
 from attncheck.oracle.answer import Answer
-from attncheck.problem import AnyProblem, Problem
+from attncheck.problem import AnyProblem, Problem, role_of
 from attncheck.scenario.model import Scenario
 from attncheck.tensors.dtypes import narrow
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -72,16 +75,33 @@ def _step_after(before: Step | None, case: Case) -> Step:
     problem = read.any_problem(case.model, case.inputs)
     if before is None or problem.invalid:
         return Step(case, problem, () if problem.invalid else ask.answer(problem, case.inputs), {})
-    assert isinstance(problem, Problem), "only attention has sessions"
-    assert isinstance(before.problem, Problem), "only attention has sessions"
     bind = bindings(before.problem, problem)
     presents = {answer.output: answer for answer in before.answers}
     carried = {name: presents[bound.output] for name, bound in bind.items()}
-    held = problem.cache_dtype
-    pasts = {name: narrow(carried[name].values[..., : bound.rows, :], held) for name, bound in bind.items()}
+    held = problem.cache_dtype if isinstance(problem, Problem) else problem.dtype
+    pasts = {
+        name: narrow(_without_dropped(problem, name, carried[name].values[..., : bound.rows, :]), held)
+        for name, bound in bind.items()
+    }
     inputs = {**case.inputs, **pasts}
     whole = replace(case, inputs=inputs, digest=digest(case.model, inputs))
-    return Step(whole, problem, attention.answer(problem, inputs, carried), bind)
+    return Step(whole, problem, ask.answer(problem, inputs, carried), bind)
+
+
+def _without_dropped(problem: AnyProblem, name: str, pages: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pages with NaN in the places behind an entry's past, where the tokens stand that the step before dropped.
+
+    The operator leaves them alone, so that they would be held to stay as the oracle computed them: each backend has its
+    own there. Other buffers are stated as far as they are filled.
+    """
+    if not isinstance(problem, Problem) or not problem.paged:
+        return pages
+    at = role_of(problem.inputs, name).tensor.scattered
+    assert at is not None
+    behind = np.arange(at.places.shape[1]) >= np.asarray(problem.past_len)[:, None]
+    found = pages.copy()
+    found.reshape(-1, problem.kv_heads, problem.head_dim)[at.places[behind & (at.places >= 0)]] = np.nan
+    return found
 
 
 def results(session: Session, asked: Sequence[Asked], given: Sequence[Given], sharpness: bool) -> tuple[Result, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from attncheck.graph import write
 from attncheck.graph.case import Case, Origin
-from attncheck.problem import Problem
+from attncheck.problem import AnyProblem, LinearProblem, Problem, Tensor
 from attncheck.scenario import steps
 from attncheck.scenario.model import Scenario
 
@@ -48,11 +48,16 @@ def session(given: Scenario | Case) -> Session:
     return Session(given.id, given, content.hexdigest(), cases)
 
 
-def bindings(before: Problem, after: Problem) -> Mapping[str, Bound]:
+def bindings(before: AnyProblem, after: AnyProblem) -> Mapping[str, Bound]:
     """The inputs of `after` that the presents of `before` are for; none where the caller keeps the cache."""
-    handed = ((after.past_key, before.present_key), (after.past_value, before.present_value))
+    handed: tuple[tuple[Tensor | None, Tensor | None], ...] = ()
+    rows = 0
+    if isinstance(before, LinearProblem) and isinstance(after, LinearProblem):
+        handed, rows = ((after.past_state, before.present_state),), after.head_dim
+    elif isinstance(before, Problem) and isinstance(after, Problem):
+        handed = ((after.past_key, before.present_key), (after.past_value, before.present_value))
+        # Pages are handed on whole: of the last two axes the first is that of the heads.
+        rows = after.kv_heads if after.paged else after.past_capacity
     return {
-        past.name: Bound(present.name, after.past_capacity)
-        for past, present in handed
-        if past is not None and present is not None
+        past.name: Bound(present.name, rows) for past, present in handed if past is not None and present is not None
     }

@@ -8,12 +8,13 @@ Every step rounds, and the next carries the error on. With E the bound on the st
 it is exp(g) (E + (2 + |g|) |S|), for exp(g) is taken as a power of 2 of a product that rounds; what the state gives
 under a key is |k| E + |k| |S| + sqrt(n - 1) |k.S| off, a dot product of n terms as `sums` bounds it, and so is what a
 query reads; the correction beta (v - that) rounds twice, the product and the sum once each. So the bound grows with the
-recurrence itself, where keys are long as well.
+recurrence itself, where keys are long as well. A state that the call before has stored was rounded to the dtype: what
+that moved goes through the same recurrence, which is linear in it, and rounds no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,58 +65,74 @@ def operands(problem: LinearProblem, inputs: Arrays) -> Operands:
 
 @dataclass(frozen=True)
 class _State:
-    """The state after a token, and the bound on its error divided by u."""
+    """The state after a token, the bound on its error divided by u, and what a rounding to the dtype may have moved."""
 
     values: Float
     error: Float
+    stored: Float
 
 
-def answer(problem: LinearProblem, inputs: Arrays) -> tuple[Answer, ...]:
-    """Output, and the state after the last token where it is asked for. Raises NoAnswer for a forbidden graph."""
+def answer(problem: LinearProblem, inputs: Arrays, carried: Mapping[str, Answer] | None = None) -> tuple[Answer, ...]:
+    """Output, and the state after the last token where it is asked for. Raises NoAnswer for a forbidden graph.
+
+    carried   by the name of a state, the answer to the present that it came from, in a session: a backend has its own
+              there. What is said then starts from that answer's unrounded values, and their bounds go along
+    """
     refuse_invalid(problem)
     given = operands(problem, inputs)
     shape = (*given.q.shape[:4], problem.v_head_dim)
-    values, compute = np.zeros(shape), np.zeros(shape)
-    state = _State(given.state, np.zeros_like(given.state))
-    for row, state in enumerate(_states(problem, given)):
+    values, compute, storage = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    state = before = _before(problem, given, carried or {})
+    for row, state in enumerate(_states(problem, given, before)):
         q = given.q[:, :, :, row]
         read, doubt = _under(state, q)
         values[:, :, :, row] = problem.scale * read
         compute[:, :, :, row] = abs(problem.scale) * doubt
+        storage[:, :, :, row] = abs(problem.scale) * (np.abs(q) @ state.stored)
     merged = problem.outputs[0].shape
-    values, compute = values.reshape(merged), compute.reshape(merged)
-    found = [_stated(problem, 0, values, compute)]
+    found = [_stated(problem, 0, *(array.reshape(merged) for array in (values, compute, storage)))]
     if problem.present_state is not None:
-        found.append(_stated(problem, 1, state.values, state.error))
+        found.append(_stated(problem, 1, state.values, state.error, state.stored))
     return tuple(found)
 
 
-def _stated(problem: LinearProblem, index: int, values: Float, compute: Float) -> Answer:
+def _stated(problem: LinearProblem, index: int, values: Float, compute: Float, storage: Float) -> Answer:
     everywhere = np.ones(values.shape, np.bool_)
-    return laid_out(problem.outputs[index].tensor, values, compute, np.abs(values), everywhere)
+    return laid_out(problem.outputs[index].tensor, values, compute, storage + np.abs(values), everywhere)
 
 
-def _states(problem: LinearProblem, given: Operands) -> Iterator[_State]:
+def _before(problem: LinearProblem, given: Operands, carried: Mapping[str, Answer]) -> _State:
+    """The state before the first token."""
+    name = "" if problem.past_state is None else problem.past_state.name
+    if name not in carried:
+        return _State(given.state, np.zeros_like(given.state), np.zeros_like(given.state))
+    return _State(carried[name].values, carried[name].compute, carried[name].storage)
+
+
+def _states(problem: LinearProblem, given: Operands, before: _State) -> Iterator[_State]:
     """The state after each token."""
-    state, error = given.state, np.zeros_like(given.state)
+    state, error, stored = before.values, before.error, before.stored
     for row in range(problem.rows):
         if given.decay is not None:
             logarithm = given.decay[:, :, row, :, None]
             factor = np.exp(logarithm)
-            state, error = factor * state, factor * (error + (2.0 + np.abs(logarithm)) * np.abs(state))
+            error, stored = factor * (error + (2.0 + np.abs(logarithm)) * np.abs(state)), factor * stored
+            state = factor * state
         k, added = given.k[:, :, row], given.v[:, :, row]
-        doubt = np.zeros_like(added)
+        doubt, moved = np.zeros_like(added), np.zeros_like(added)
         if problem.delta:
-            held, doubt = (it[:, :, 0] for it in _under(_State(state, error), k[:, :, None]))
+            held, doubt = (it[:, :, 0] for it in _under(_State(state, error, stored), k[:, :, None]))
             added = added - held
-            doubt = doubt + np.abs(added)
+            doubt, moved = doubt + np.abs(added), (np.abs(k)[:, :, None] @ stored)[:, :, 0]
         if given.beta is not None:
             beta = given.beta[:, :, row]
-            added, doubt = beta * added, np.abs(beta) * (doubt + np.abs(added))
-        step = k[..., None] * added[..., None, :]
+            doubt, moved = np.abs(beta) * (doubt + np.abs(added)), np.abs(beta) * moved
+            added = beta * added
+        step, by = k[..., None] * added[..., None, :], np.abs(k)[..., None]
         state = state + step
-        error = error + np.abs(k)[..., None] * doubt[..., None, :] + np.abs(step) + np.abs(state)
-        yield _State(state, error)
+        error = error + by * doubt[..., None, :] + np.abs(step) + np.abs(state)
+        stored = stored + by * moved[..., None, :]
+        yield _State(state, error, stored)
 
 
 def _under(state: _State, rows: Float) -> tuple[Float, Float]:

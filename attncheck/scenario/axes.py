@@ -478,10 +478,10 @@ AXES: dict[str, Axis] = {
         Axis(
             "steps",
             Steps(),
-            "a session: calls one after the other, each with the present of the one before as its past; `past_len` is "
-            "the past of the first",
+            "a session: calls one after the other, each with the present of the one before as its past, or its state; "
+            "`past_len` is the past of the first. On sparse and paged the buffers are as long as the last call needs, "
+            "or `capacity`; what turns alone goes on in its positions",
             otherwise="one call",
-            ops=DENSE,
         ),
         Axis("data", Choice(get_args(DataKind)), "kind of numbers in the inputs", default="normal"),
         *(

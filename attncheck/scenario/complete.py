@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from attncheck.scenario import steps
-from attncheck.scenario.axes import AXES, SHIFT
+from attncheck.scenario.axes import AXES, LINEARS, SHIFT
 from attncheck.scenario.diagnostics import Mistake
 
 LENGTHS = ("q_len", "past_len", "kv_len")
@@ -95,7 +95,9 @@ class Complete:
         every = steps.unrolled(self.session, self.batch)
         for number, (step, past) in enumerate(zip(every, steps.pasts(every, self.lengths("past_len")), strict=True)):
             values = {axis: value for axis, value in self.values.items() if axis != "steps"}
-            values |= {"q_len": step.q_len, "past_len": past, "kv_len": "auto"}
+            # Linear attention has a state for a past, which has no length.
+            past_len = self.values["past_len"] if self.values["op"] in LINEARS else past
+            values |= {"q_len": step.q_len, "past_len": past_len, "kv_len": "auto"}
             if number:
                 values["past"] = "auto"
             yield Complete(values, self.written - {"steps"}, self.batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from attncheck.scenario.axes import LINEARS
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.steps import LIMIT, Written, over, spelled, unrolled
@@ -42,10 +43,16 @@ def _handed_on(case: Complete) -> Iterator[Impossible]:
 
 
 def _rewound(case: Complete) -> Iterator[Impossible]:
-    """A cache of the window's keys cannot go back: what it has evicted for a dropped token is gone."""
-    if case.values["window_cache"] is not True or not case.lists_fit:
+    """A cache of the window's keys cannot go back: what it has evicted for a dropped token is gone. Nor can a state."""
+    state = case.values["op"] in LINEARS
+    if not (state or case.values["window_cache"] is True) or not case.lists_fit:
         return
-    if any(step.accept != step.q_len for step in unrolled(case.session, case.batch)):
+    if not any(step.accept != step.q_len for step in unrolled(case.session, case.batch)):
+        return
+    if state:
+        message = f"the state of {case.values['op']} cannot be rewound: what a dropped token did to it stays"
+        yield Impossible(Mistake.STEPS, ("steps", "op"), message, "leave out `accept`")
+    else:
         message = "a `window_cache` cannot be rewound: the keys that it evicted for dropped tokens do not come back"
         yield Impossible(Mistake.STEPS, ("steps", "window_cache"), message, "leave out `accept`, or `window_cache`")
 
@@ -87,7 +94,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
     (("steps", "op", "present", "capacity"), _handed_on),
     (("steps", "batch"), _lengths),
-    (("steps", "batch", "window_cache", *LENGTHS), _rewound),
+    (("steps", "op", "batch", "window_cache", *LENGTHS), _rewound),
     (("steps", "op", "batch", *LENGTHS), _order),
 )
 """The axes that a rule needs to be usable, and the rule."""

@@ -16,6 +16,9 @@ from attncheck.scenario.model import Scenario, Step, Within
 LIMIT = 256
 """Steps that a session may have."""
 
+IN_PLACE = ("sparse", "paged")
+"""Operators that write new keys into the buffers that they are given."""
+
 LABEL = r"[A-Za-z][A-Za-z0-9_]*"
 _SPELLED = re.compile(rf"(?P<q_len>\d+(\+\d+)*)(x(?P<repeat>\d+))?(a(?P<accept>\d+(\+\d+)*))?(\.(?P<label>{LABEL}))?")
 
@@ -108,12 +111,19 @@ def after(past_len: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
 def calls(scenario: Scenario) -> tuple[Scenario, ...]:
     """Each step of a session as a scenario of one call; a scenario without steps alone.
 
-    `past: empty` is said of the first step: later ones have what it left.
+    `past: empty` is said of the first step: later ones have what it left. Buffers that an operator changes in place
+    have one length from the first step on.
     """
     if not scenario.steps:
         return (scenario,)
     found = []
-    before = pasts(scenario.steps, scenario.past_len)
+    # com.microsoft Attention gives a present beside a past alone, so that the first step has one without a slot.
+    bare = scenario.op == "ms-attention" and scenario.capacity is None and max(scenario.past_len) == 0
+    first_past = "empty" if bare else scenario.past
+    before = tuple(pasts(scenario.steps, scenario.past_len))
+    capacity = scenario.capacity
+    if capacity is None and scenario.op in IN_PLACE:
+        capacity = max(max(after(past, step.q_len)) for past, step in zip(before, scenario.steps, strict=True))
     for number, (step, past) in enumerate(zip(scenario.steps, before, strict=True), 1):
         first = tuple(now - then for now, then in zip(past, scenario.past_len, strict=True))
         found.append(
@@ -123,7 +133,8 @@ def calls(scenario: Scenario) -> tuple[Scenario, ...]:
                 q_len=step.q_len,
                 past_len=past,
                 kv_len=after(past, step.q_len),
-                past=scenario.past if number == 1 else "auto",
+                capacity=capacity,
+                past=first_past if number == 1 else "auto",
                 steps=(),
                 within=Within(number, first, step.accept),
                 written=tuple(pair for pair in scenario.written if pair[0] != "steps"),

@@ -39,15 +39,18 @@ def gain(seed: int, tensor: str, dim: int) -> NDArray[np.float64]:
     return 1.0 + swing
 
 
-def scattered(seed: int, batch: int, rows: int, limit: int) -> NDArray[np.int64]:
-    """Positions within [0, limit), in no order, int64 [batch, rows]: one for each token."""
-    bits = rows_bits(seed, "positions", batch, 1, np.broadcast_to(np.arange(rows), (batch, rows)))[:, 0]
+def scattered(seed: int, tokens: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """Positions within [0, limit), in no order, int64 [batch, rows]: one for each token, int64 `tokens` alike."""
+    bits = rows_bits(seed, "positions", len(tokens), 1, tokens)[:, 0]
     return np.asarray(bits % np.uint64(limit), np.int64)
 
 
-def rows(seed: int, tensor: str, batch: int, heads: int, count: int, dim: int) -> NDArray[np.float64]:
-    """Nearly normal on [-3, 3), float64 [batch, heads, count, dim]: a state, or what its gates are made of."""
-    places = np.broadcast_to(np.arange(count), (batch, count))
+def rows(seed: int, tensor: str, batch: int, heads: int, count: int, dim: int, first: int = 0) -> NDArray[np.float64]:
+    """Nearly normal on [-3, 3), float64 [batch, heads, count, dim]: a state, or what its gates are made of.
+
+    first   what is counted before the first row
+    """
+    places = np.broadcast_to(first + np.arange(count), (batch, count))
     return normal(element_bits(rows_bits(seed, tensor, batch, heads, places), dim))
 
 
@@ -76,8 +79,6 @@ def projection_bias(seed: int, role: str, heads: int, dim: int) -> NDArray[np.fl
     return uniform(element_bits(rows, dim))[0, :, 0]
 
 
-def _bits(
-    tensor: str, seed: int, batch: int, heads: int, queries: NDArray[np.int64], keys: NDArray[np.int64]
-) -> Bits:
+def _bits(tensor: str, seed: int, batch: int, heads: int, queries: NDArray[np.int64], keys: NDArray[np.int64]) -> Bits:
     rows = rows_bits(seed, tensor, batch, heads, np.broadcast_to(queries, (batch, len(queries))))
     return fold(rows[..., None], keys.astype(np.int64).view(np.uint64))

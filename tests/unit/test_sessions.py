@@ -22,6 +22,7 @@ from attncheck.engine.journal import read as read_journal
 from attncheck.graph import read, write
 from attncheck.graph.session import session
 from attncheck.oracle import ask, attention
+from attncheck.problem import Problem
 from attncheck.scenario import Scenario, ScenarioErrors, from_command_line
 from attncheck.scenario.steps import calls
 from attncheck.tensors.dtypes import dtype
@@ -128,9 +129,7 @@ def test_a_past_with_bounds_widens_the_tolerance_of_what_is_computed_from_it_and
     assert (with_bounds.compute >= without.compute).all()
     assert (with_bounds.compute > without.compute).any()
     plain = sessions.steps(session(from_command_line("steps=4-1 heads=1 window=2")))[1]
-    np.testing.assert_array_equal(
-        plain.answers[0].compute, ask.answer(plain.problem, plain.case.inputs)[0].compute
-    )
+    np.testing.assert_array_equal(plain.answers[0].compute, ask.answer(plain.problem, plain.case.inputs)[0].compute)
 
 
 def test_a_dropped_token_is_another_than_the_one_that_takes_its_place() -> None:
@@ -206,3 +205,99 @@ def test_a_journal_holds_a_session_with_its_step_and_a_resumed_run_tells_it_agai
 def test_the_past_of_a_session_is_that_of_its_first_step() -> None:
     first, second = calls(from_command_line("steps=2-1 past_len=7+3 op=gqa"))
     assert (first.past_len, second.past_len) == ((7, 3), (9, 5))
+
+
+def drawn_of_other_operators(number: int, seed: int) -> Iterator[str]:
+    """Sessions of the operators that have no past of keys alone: pages, block masks, states, and rows that turn."""
+    draw = Random(seed)
+    for index in range(number):
+        op = ("paged", "sparse", "linear", "ms-linear", "rotary", "ms-rotary")[index % 6]
+        counts = [str(draw.randint(1, 20)), *(draw.choice(("1x3", "2", "5")) for _ in range(draw.randint(1, 4)))]
+        axes = {"op": op, "steps": "-".join(counts), "batch": str(draw.choice((1, 2))), "head_dim": "32"}
+        axes["dtype"] = "float16" if op == "paged" else draw.choice(("float32", "float16"))
+        if op in ("paged", "sparse"):
+            axes |= {"kv_heads": draw.choice("124"), "rotary": draw.choice(("none", "half", "interleaved"))}
+            axes |= {"past_len": draw.choice("09"), "packed": draw.choice(("none", "qkv"))}
+            axes["steps"] += draw.choice(("", "-4a1-2", "-3a0-1"))
+        if op == "paged":
+            axes |= {"page": draw.choice(("4", "16")), "window": draw.choice(("none", "5"))}
+        if "linear" in op:
+            axes |= {"past_state": draw.choice(("absent", "zeros", "given")), "kv_heads": draw.choice("24")}
+            axes["update_rule"] = draw.choice(("linear", "gated", "delta", "gated-delta"))
+        if "rotary" in op:
+            axes |= {"positions": draw.choice(("implicit", "explicit", "shifted")), "past_len": draw.choice("04")}
+        yield " ".join(f"{axis}={value}" for axis, value in axes.items())
+
+
+def test_drawn_sessions_of_other_operators_pass_on_the_reference_and_on_our_own_kernels() -> None:
+    cases = [from_command_line(text) for text in drawn_of_other_operators(36, seed=3)]
+    finished = run(cases, create("wgsl", Settings()), OrtCpu())
+    told = [(it.case, it.backend, str(it.verdict), it.message) for event in finished for it in event.results]
+    assert [it for it in told if it[2] not in ("pass", "unsupported")] == []
+    assert {it[0] for it in told if it[2] == "pass" and it[1] == "wgsl"} == {case.id for case in cases}
+
+
+@pytest.mark.parametrize(
+    ("whole", "steps"),
+    [
+        ("op=paged q_len=9 past_len=3 page=4 kv_heads=2", "op=paged steps=4-1x2-3 past_len=3 page=4 kv_heads=2"),
+        ("op=sparse q_len=19 past_len=3 kv_heads=2", "op=sparse steps=14-1x2-3 past_len=3 kv_heads=2"),
+        ("op=linear q_len=9 past_state=given", "op=linear steps=4-1x2-3 past_state=given"),
+        ("op=ms-linear q_len=9 update_rule=gated", "op=ms-linear steps=4-1x2-3 update_rule=gated"),
+        ("op=rotary q_len=9 past_len=2", "op=rotary steps=4-1x2-3 past_len=2"),
+        (
+            "op=ms-rotary q_len=9 positions=scattered rotary_cache=30",
+            "op=ms-rotary steps=4-1x2-3 positions=scattered rotary_cache=30",
+        ),
+    ],
+)
+def test_steps_of_other_operators_agree_with_the_whole_call(whole: str, steps: str) -> None:
+    """Expected values come from the oracle of one call, which knows no sessions."""
+    case = write.build(from_command_line(whole))
+    expected, *_ = ask.answer(read.any_problem(case.model, case.inputs), case.inputs)
+    found = sessions.steps(session(from_command_line(steps)))
+    axis = 0 if "op=paged" in whole else 1
+    rows = [step.answers[0].values for step in found]
+    np.testing.assert_allclose(np.concatenate(rows, axis=axis), expected.values, rtol=1e-12, atol=1e-12)
+
+
+def test_a_state_is_carried_unrounded_and_with_what_its_rounding_may_have_moved() -> None:
+    """In float16 a state is stored between calls, and not between the tokens of one."""
+    whole = write.build(from_command_line("op=linear q_len=8 dtype=float16"))
+    _, state = ask.answer(read.any_problem(whole.model, whole.inputs), whole.inputs)
+    *_, last = sessions.steps(session(from_command_line("op=linear steps=1x8 dtype=float16")))
+    np.testing.assert_allclose(last.answers[1].values, state.values, rtol=1e-12, atol=1e-12)
+    assert (last.answers[1].storage >= state.storage * (1 - 1e-12)).all()
+    assert (last.answers[1].storage > 1.5 * state.storage).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("op=linear steps=4-3a1", "the state of linear cannot be rewound"),
+        ("op=rotary batch=2 steps=4-1 positions=one-row", "no step can follow it"),
+        ("op=paged steps=4-1 present=absent", "leaves nothing that the next one could have as its past"),
+    ],
+)
+def test_steps_that_an_operator_cannot_have_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ScenarioErrors, match=said):
+        from_command_line(text)
+
+
+def test_what_a_paged_step_dropped_is_not_held_to_stay() -> None:
+    """Each backend has its own numbers there, which rotary rounds, and the operator leaves them alone."""
+    *_, last = sessions.steps(session(from_command_line("op=paged steps=4-4a1-1 rotary=half page=4")))
+    assert isinstance(last.problem, Problem)
+    assert last.problem.past_key is not None
+    assert last.problem.past_key.scattered is not None
+    places = last.problem.past_key.scattered.places[0]
+    stated = {it.output: it.stated for it in last.answers}["key_cache_out"].reshape(-1, 4, 16)
+    assert stated[places[:6]].all()
+    assert not stated[places[6:8]].any()
+
+
+@pytest.mark.parametrize("op", ["gqa", "mha", "attention", "ms-attention", "sparse", "paged", "linear", "ms-linear"])
+def test_every_step_but_the_first_is_given_what_the_one_before_left(op: str) -> None:
+    first, *later = sessions.steps(session(from_command_line(f"op={op} steps=3-2-1")))
+    assert not first.bind
+    assert [len(step.bind) for step in later] == [1 if op in ("ms-attention", "linear", "ms-linear") else 2] * 2

@@ -53,7 +53,8 @@ def _of_length_1(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _past_state(scenario: Scenario) -> Array | None:
-    if scenario.past_state == "absent":
+    later = scenario.within is not None and scenario.within.number > 1
+    if scenario.past_state == "absent" and not later:
         return None
     batch, heads, dim, v_dim = _state_shape(scenario)
     state = modifiers.rows(scenario.seed, "state", batch, heads, dim, v_dim)
@@ -63,15 +64,20 @@ def _past_state(scenario: Scenario) -> Array | None:
 def _decay(scenario: Scenario) -> Array:
     """Logarithms in (-1, 0], [batch, rows, kv_heads * (1 or head_dim)]."""
     dim = scenario.head_dim if scenario.decay == "by-dim" else 1
-    swing = modifiers.rows(scenario.seed, "decay", scenario.batch, scenario.kv_heads, max(scenario.q_len), dim)
+    swing = _of_tokens(scenario, "decay", scenario.kv_heads, dim)
     return parts.packed(-np.abs(swing) / 3.0, scenario.dtype)
 
 
 def _beta(scenario: Scenario) -> Array:
     """Rates in [0, 1], [batch, rows, kv_heads or 1]."""
     heads = scenario.kv_heads if scenario.beta == "by-head" else 1
-    swing = modifiers.rows(scenario.seed, "beta", scenario.batch, heads, max(scenario.q_len), 1)
-    return parts.packed(0.5 + swing / 6.0, scenario.dtype)
+    return parts.packed(0.5 + _of_tokens(scenario, "beta", heads, 1) / 6.0, scenario.dtype)
+
+
+def _of_tokens(scenario: Scenario, gate: str, heads: int, dim: int) -> NDArray[np.float64]:
+    """What a gate is made of, for each new token: [batch, heads, rows, dim]."""
+    (first,) = set(scenario.first)
+    return modifiers.rows(scenario.seed, gate, scenario.batch, heads, max(scenario.q_len), dim, first)
 
 
 def _attributes(scenario: Scenario) -> dict[str, Any]:

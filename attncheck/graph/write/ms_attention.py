@@ -17,7 +17,7 @@ from attncheck.graph.model import single_node_model
 from attncheck.graph.write import over_scores, padded, parts, projections
 from attncheck.graph.write.parts import Array, Inputs, Parts
 from attncheck.scenario.model import Scenario
-from attncheck.tensors import data, dtypes
+from attncheck.tensors import dtypes
 
 
 def write(scenario: Scenario) -> Parts:
@@ -43,10 +43,7 @@ def _kept(scenario: Scenario) -> int:
 
 def _input(scenario: Scenario) -> Array:
     """[batch, rows, input_dim]: generated as one head of queries that is so wide."""
-    rows = max(scenario.q_len)
-    positions = np.broadcast_to(np.arange(rows, dtype=np.int64), (scenario.batch, rows))
-    values = data.generate(scenario.data, scenario.seed, "q", scenario.batch, 1, positions, scenario.input_dim)
-    return dtypes.narrow(values[:, 0], scenario.dtype)
+    return dtypes.narrow(parts.input_rows(scenario)[:, 0], scenario.dtype)
 
 
 def _mask_index(scenario: Scenario) -> Array | None:

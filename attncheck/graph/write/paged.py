@@ -67,8 +67,9 @@ def _width(scenario: Scenario) -> int:
 
 
 def _table(scenario: Scenario) -> NDArray[np.int32]:
-    """int32 [batch, width]: the pages of each sequence, -1 behind its last."""
-    needed = -(-np.array(scenario.kv_len) // scenario.page)
+    """int32 [batch, width]: the pages of each sequence, -1 behind its last. In a session all of them are its own."""
+    lengths = scenario.kv_len if scenario.within is None else (scenario.capacity or 0,) * scenario.batch
+    needed = -(-np.array(lengths) // scenario.page)
     order = modifiers.order(scenario.seed, "pages", int(needed.sum()) + FOREIGN)
     has = np.arange(_width(scenario)) < needed[:, None]
     table = np.full(has.shape, -1, np.int32)

@@ -48,6 +48,12 @@ def new_rows(scenario: Scenario, tensor: str, heads: int, repeat: int = 1) -> ND
     return _heads(scenario, tensor, heads, repeat, np.array(scenario.first)[:, None] + np.arange(count))
 
 
+def input_rows(scenario: Scenario) -> NDArray[np.float64]:
+    """New rows of what is projected to q, k and v, [batch, 1, rows, input_dim]."""
+    places = np.array(scenario.first, np.int64)[:, None] + np.arange(max(scenario.q_len))
+    return _generated(scenario, "q", 1, places, scenario.input_dim)
+
+
 def new_count(scenario: Scenario) -> int:
     """Rows of the new keys and values: as many as queries, but in cross attention."""
     return max(scenario.kv_len) if scenario.cross else max(scenario.q_len)

@@ -69,8 +69,8 @@ def _positions(scenario: Scenario) -> Positions:
     """int64 [batch, rows], or [1, rows] where one row is for all, or all entries stand in one."""
     counted = parts.positions(scenario)
     if scenario.positions == "scattered":
-        batch, rows = counted.shape
-        counted = modifiers.scattered(scenario.seed, batch, rows, scenario.rotary_cache)
+        tokens = np.array(scenario.first)[:, None] + np.arange(counted.shape[1])
+        counted = modifiers.scattered(scenario.seed, tokens, scenario.rotary_cache)
     if scenario.positions == "one-row":
         counted = counted[:1]
     if scenario.packed_batch:
