@@ -43,6 +43,10 @@ REFUSALS: tuple[Declared, ...] = (
         lambda _, problem, __: problem.evicts is not None,
         "scaled_dot_product_attention has no cache that evicts",
     ),
+    Refusal(
+        lambda _, problem, __: problem.beams is not None,
+        "scaled_dot_product_attention reads no past of other beams",
+    ),
     Refusal(lambda _, problem, __: problem.softcap != 0.0, "scaled_dot_product_attention has no softcap"),
     Refusal(
         lambda _, problem, __: problem.projection is not None,

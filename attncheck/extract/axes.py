@@ -120,6 +120,7 @@ def _mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     return axes | _padded(node, case, it, mask=4, shared=8)
 
 
+MERGED = "com.microsoft.Attention"
 DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 """It has one form of a mask of keys, so that there is nothing to choose."""
 
@@ -153,6 +154,8 @@ def _padded(node: onnx.NodeProto, case: Case, it: Problem, *, mask: int, shared:
     axes: Axes = {"causal": told.get("unidirectional", 0) == 1} | _number("scale", told)
     if it.new_rows != it.rows:
         axes["kv_len"] = it.new_rows
+    if _input(node, shared + 1 + (it.op == DECODER)) and it.op != MERGED:
+        axes["beams"] = case.inputs[_input(node, shared + 1 + (it.op == DECODER))].shape[1]
     if _input(node, shared):
         axes |= {"past": "full"} if it.past_capacity == max(it.past_len) else {"capacity": it.past_capacity}
     return axes | (_key_mask(np.asarray(case.inputs[_input(node, mask)]), it) if _input(node, mask) else {})
@@ -184,7 +187,7 @@ def _counts(said: NDArray[np.generic], it: Problem) -> Axes:
 def _runs(kept: NDArray[np.bool_], it: Problem) -> Axes:
     """A mask [batch, keys] of one run of keys an entry: behind padding, before it, or neither of both."""
     first, count = kept.argmax(axis=-1), kept.sum(axis=-1)
-    form: Axes = {"key_lengths": "keys"} if it.op == "com.microsoft.Attention" else {}
+    form: Axes = {"key_lengths": "keys"} if it.op == MERGED else {}
     if kept.ndim == 2 and first.any() and count.sum() == kept.size - first.sum():
         return {"past_len": _lengths((max(it.past_len) - first).tolist())} | form
     if kept.ndim == 2 and not first.any() and len(set(count.tolist())) > 1 and it.op != DECODER:

@@ -203,15 +203,27 @@ def _mha_rows(node: onnx.NodeProto, shapes: Shapes) -> int:
     return shapes[node.input[1] if len(node.input) > 1 and node.input[1] else node.input[0]][1]
 
 
+def _own_beams(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Every beam's past is its own, [beams, 1] of [sequences, beams, slots]."""
+    return np.arange(shape[1])[:, None]
+
+
+def _beam_width(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """As many beams as cache_indirection has, or 1 without it."""
+    return shapes[node.input[9]][1] if len(node.input) > 9 and node.input[9] else 1
+
+
 _MICROSOFT = "com.microsoft"
 _LENGTHS: Mapping[tuple[str, str, int], Callable[[onnx.NodeProto, Shapes], int | NDArray[np.int64]]] = {
     (_MICROSOFT, "GroupQueryAttention", 5): lambda node, shapes: _gqa_total(node, shapes) - 1,
     (_MICROSOFT, "GroupQueryAttention", 6): _gqa_total,
     (_MICROSOFT, "MultiHeadAttention", 4): lambda _node, _shapes: 1,
     (_MICROSOFT, "MultiHeadAttention", 8): lambda node, shapes: _past_rows(node, 6, shapes) - _mha_rows(node, shapes),
+    (_MICROSOFT, "MultiHeadAttention", 9): lambda node, shapes: _own_beams(shapes[node.input[9]]),
     (_MICROSOFT, "DecoderMaskedMultiHeadAttention", 3): lambda _node, _shapes: 1,
     (_MICROSOFT, "DecoderMaskedMultiHeadAttention", 7): lambda node, shapes: _past_rows(node, 5, shapes) - 1,
-    (_MICROSOFT, "DecoderMaskedMultiHeadAttention", 8): lambda _node, _shapes: 1,
+    (_MICROSOFT, "DecoderMaskedMultiHeadAttention", 8): _beam_width,
+    (_MICROSOFT, "DecoderMaskedMultiHeadAttention", 9): lambda node, shapes: _own_beams(shapes[node.input[9]]),
     (_MICROSOFT, "Attention", 3): lambda _node, _shapes: 1,
     (_MICROSOFT, "Attention", 6): lambda node, shapes: shapes[node.input[4]][3] - shapes[node.input[0]][1],
     (_MICROSOFT, "RotaryEmbedding", 1): lambda node, shapes: _counted(node, shapes, cache=2, positions=1),

@@ -44,6 +44,8 @@ def refusal(problem: Problem) -> str | None:
         return "a KV cache of integers: the kernels read past buffers in the dtype of the case"
     if problem.rotary is not None and problem.rotary.base and problem.dtype != "float32":
         return f"rotary of computed angles in {problem.dtype}: the kernels would round their sines to it"
+    if problem.beams is not None:
+        return "beams: the kernels read the past of an entry's own, and keep one copy of it for reading and present"
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim > MAX_HEAD_DIM:
             return f"{name} {dim}: the kernels go up to {MAX_HEAD_DIM}"

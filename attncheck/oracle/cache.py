@@ -34,7 +34,8 @@ def cached(
     past = _past(problem, problem.past_key if role == "key" else problem.past_value, inputs, carried)
     if problem.quantised is None:
         whole = _joined(problem, past, new)
-        return Cached(whole, whole)
+        read = (problem.as_read(array) for array in (whole.values, whole.compute, whole.storage))
+        return Cached(whole, Bounded(*read))
     scale = scale_of(inputs[problem.quantised.key if role == "key" else problem.quantised.value])
     stored = quantised(new, scale, problem.quantised.dtype, problem.dtype)
     meant = None if past is None else Bounded(past.values * scale, past.compute * scale, past.storage)

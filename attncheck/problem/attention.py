@@ -176,6 +176,8 @@ class Problem:
     quantised        where the past and present buffers hold integers: which, and their scales
     norm             what is done to each head of the new queries and keys before rotary
     evicts           where the buffers hold less than all slots: which
+    beams            int32 [batch, capacity]: the batch entry whose slot attention reads, in the place of its own; None:
+                     every entry reads its own. `present` holds its own all the same
     invalid          why the operator's text forbids this graph: a backend must refuse it, and no answer is stated
 
     `present_key`, `present_value` are None when the graph does not ask for them; the computation is the same. Where
@@ -219,6 +221,7 @@ class Problem:
     quantised: Quantised | None = None
     norm: Norm | None = None
     evicts: Eviction | None = None
+    beams: NDArray[np.int32] | None = None
     invalid: str = ""
 
     @property
@@ -292,6 +295,12 @@ class Problem:
         """Whether present keys and values are one output, the heads of the keys first."""
         key, value = self.present_key, self.present_value
         return key is not None and value is not None and key.name == value.name
+
+    def as_read(self, slots: NDArray[np.float64]) -> NDArray[np.float64]:
+        """All slots [batch, kv_heads, capacity, dim] as attention reads them: with `beams` some are another entry's."""
+        if self.beams is None:
+            return slots
+        return slots.transpose(0, 2, 1, 3)[self.beams, np.arange(self.capacity)].transpose(0, 2, 1, 3)
 
     @property
     def paged(self) -> bool:

@@ -52,6 +52,8 @@ def unrelated(scenario: Scenario, relation: str) -> str:
     forbidden = not scenario.rotary_cache or scenario.positions in ("negative", "beyond", "one-row")
     if scenario.rotary is not None and forbidden:
         return "its operator must refuse it, so there are no numbers to compare"
+    if scenario.beams > 1:
+        return "its entries read the past of each other, so that no twin may move or divide them"
     if scenario.kv_cache is not None:
         return "its buffers hold integers: a twin has scales of its own, by the numbers that it holds"
     return ""

@@ -112,6 +112,8 @@ def _sizes(it: Problem) -> dict[str, str]:
     if it.evicts is not None:
         first, given = _list(it.past_first), _list(it.present_first)
         told["evicts"] = f"row 0 of past is slot {first}, row 0 of present slot {given}"
+    if it.beams is not None:
+        told["beams"] = "some past slots are read from other batch entries"
     return told
 
 

@@ -121,7 +121,7 @@ AXES: dict[str, Axis] = {
             Integer(1, BATCH_LIMIT),
             "independent sequences in one call",
             "sequences",
-            otherwise="length of the lists in `q_len` and `past_len`, else 1",
+            otherwise="length of the lists in `q_len` and `past_len`, else `beams`",
         ),
         Axis(
             "q_len",
@@ -319,6 +319,15 @@ AXES: dict[str, Axis] = {
             "elements",
             otherwise="`heads` · `head_dim`",
             ops=("ms-attention",),
+        ),
+        Axis(
+            "beams",
+            Integer(1, 64),
+            "batch entries that are beams of one sequence, and so follow each other: a past token is read from any of "
+            "them, as cache_indirection says; it needs a `capacity`",
+            "entries",
+            default=1,
+            ops=("mha", "decoder-mha"),
         ),
         Axis(
             "query_seqlens",

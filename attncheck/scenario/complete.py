@@ -14,7 +14,7 @@ LENGTHS = ("q_len", "past_len", "kv_len")
 """The axes that may hold a list over the batch."""
 
 _BEHIND: dict[str, tuple[str, ...]] = {
-    "batch": (*LENGTHS, "steps"),
+    "batch": (*LENGTHS, "steps", "beams"),
     "q_len": ("steps",),
     "past_len": ("steps",),
     "kv_heads": ("heads",),

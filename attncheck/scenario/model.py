@@ -99,6 +99,7 @@ class Scenario:
     packed            what shares one tensor
     qkv_bias          whether queries, new keys and new values get a bias of the input projection
     input_dim         width of the rows that are projected; 0 for operators that project nothing
+    beams             batch entries that are beams of one sequence, each of which reads the past of any of them
     query_seqlens     whether the graph is told how many new tokens each batch member has
     qk_norm           normalisation of queries and keys, and which epsilons are said; None: none
     window_cache      whether the buffers hold the keys of the window only, and the operator evicts the others
@@ -151,6 +152,7 @@ class Scenario:
     packed: Packed = "none"
     qkv_bias: bool = False
     input_dim: int = 0
+    beams: int = 1
     query_seqlens: bool = False
     qk_norm: QkNorm | None = None
     window_cache: bool = False

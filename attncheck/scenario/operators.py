@@ -398,6 +398,28 @@ def _one_token(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.MASK, ("mask", "op"), message, "use `mask: BxT`, or `op: mha`")
 
 
+def _beams(case: Complete) -> Iterator[Impossible]:
+    """What beams need: whole sequences of them, of one length, and a buffer that past and present share."""
+    beams = case.integer("beams")
+    if beams == 1 or not case.lists_fit:
+        return
+    if case.batch % beams:
+        message = f"a batch of {case.batch} is no whole number of sequences of {beams} beams"
+        yield Impossible(Mistake.BATCH, ("beams", "batch"), message, f"batch: {beams}, or a multiple of it")
+    if not case.has("capacity") or case.cross:
+        message = "`beams` are of a past in the buffer that it shares with the present"
+        yield Impossible(Mistake.BUFFERS, ("beams", "capacity"), message, "add a `capacity`, and a `past_len`")
+    elif case.largest("past_len") == 0:
+        message = "`beams` without a past have nothing to read of each other"
+        yield Impossible(Mistake.BUFFERS, ("past_len", "beams"), message, "add a `past_len`")
+    if _differ(case.values["past_len"]):
+        message = "the beams of a sequence have one past_len: a token that one of them reads is at its place in all"
+        yield Impossible(Mistake.RAGGED, ("past_len", "beams"), message, "use one past_len for all")
+    if case.session:
+        message = "`beams` of a session would be chosen anew at each step"
+        yield Impossible(Mistake.STEPS, ("beams", "steps"), message, "use one call")
+
+
 PROJECTED_DATA = ("normal", "uniform", "one-hot")
 """Kinds of data that mean something in rows that are projected before they are compared."""
 
@@ -462,5 +484,6 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "past", "capacity", "present", "v_head_dim", "head_dim", *_SIZES), _merged),
     (("op", "data", "q_values", "k_values", "v_values"), _projected),
     (("op", "mask", *_SIZES), _one_token),
+    (("op", "beams", "capacity", "steps", *_SIZES), _beams),
 )
 """The axes that a rule looks at, beside those that they follow from, and the rule."""

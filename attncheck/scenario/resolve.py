@@ -39,7 +39,7 @@ def complete(assigned: Mapping[str, Value]) -> Complete:
         values["q_len"] = session[0].q_len
     lists = [value for axis in LENGTHS if isinstance(value := values[axis], tuple)]
     lists += [value for step in session for value in (step.q_len, step.accept) if isinstance(value, tuple)]
-    batch = assigned.get("batch", max(map(len, lists), default=1))
+    batch = assigned.get("batch", max(map(len, lists), default=values["beams"]))
     assert isinstance(batch, int)
     values["batch"] = batch
     if values["op"] in ROTARIES and "rotary" not in assigned:
@@ -106,6 +106,7 @@ def scenario(
         packed=values["packed"],
         qkv_bias=values["qkv_bias"],
         input_dim=values["input_dim"] if values["op"] == "ms-attention" else 0,
+        beams=values["beams"],
         query_seqlens=values["query_seqlens"],
         qk_norm=_unless(values["qk_norm"], "none"),
         window_cache=values["window_cache"],

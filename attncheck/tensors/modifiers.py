@@ -45,6 +45,12 @@ def scattered(seed: int, tokens: NDArray[np.int64], limit: int) -> NDArray[np.in
     return np.asarray(bits % np.uint64(limit), np.int64)
 
 
+def beams(seed: int, batch: int, slots: int, width: int) -> NDArray[np.int64]:
+    """Beams below `width` in no order, int64 [batch, slots]: the one that each slot came from."""
+    bits = rows_bits(seed, "beams", batch, 1, np.broadcast_to(np.arange(slots), (batch, slots)))[:, 0]
+    return np.asarray(bits % np.uint64(width), np.int64)
+
+
 def rows(seed: int, tensor: str, batch: int, heads: int, count: int, dim: int, first: int = 0) -> NDArray[np.float64]:
     """Nearly normal on [-3, 3), float64 [batch, heads, count, dim]: a state, or what its gates are made of.
 

@@ -12,8 +12,10 @@ from onnx import helper
 from attncheck.graph import read, write
 from attncheck.graph.read import Unreadable
 from attncheck.oracle import attention
+from attncheck.oracle.wrong.beams import BEAMS
 from attncheck.oracle.wrong.catalogue import CATALOGUE, relevant
 from attncheck.problem import Arrays, Problem
+from attncheck.scenario.model import Scenario
 from tests.drawing import scenario
 from tests.unit.test_projection import heads_of, plainly, said
 from tests.unit.test_wrong import apart, built
@@ -112,8 +114,9 @@ def test_two_query_rows_are_forbidden() -> None:
 @pytest.mark.parametrize(
     ("changes", "drop", "words"),
     [
-        ({"beam_width": np.array([2], np.int32)}, (), "with beams"),
-        ({"cache_indirection": np.zeros((1, 1, 6), np.int32)}, (), "with beams"),
+        ({"beam_width": np.array([2], np.int32)}, (), "a beam_width of 2 and no cache_indirection"),
+        ({"cache_indirection": np.zeros((1, 2, 6), np.int32)}, (), r"shape \[1, 2, 6\] and a beam_width of 1"),
+        ({"cache_indirection": np.zeros((1, 1, 2), np.int32)}, (), "with 3 slots of past or more"),
         ({"mask_index": np.array([3], np.int32)}, (), r"mask_index of shape \[1\]"),
         ({}, ("output_qk",), "without output_qk"),
         ({"key": np.zeros((1, 4, 1, 16), np.float32)}, (), "4 and 3 axes"),
@@ -122,6 +125,52 @@ def test_two_query_rows_are_forbidden() -> None:
 def test_what_is_not_read_is_named(changes: dict[str, Any], drop: tuple[str, ...], words: str) -> None:
     with pytest.raises(Unreadable, match=words):
         reread(changes, drop, past_len=(3,), capacity=6, scores="biased")
+
+
+def beamed(**axes: Any) -> Scenario:
+    plain: dict[str, Any] = {"q_len": (1,) * 4, "past_len": (5,) * 4, "capacity": 8, "beams": 2, "kv_heads": 4}
+    return scenario(**(plain | axes))
+
+
+@pytest.mark.parametrize("op", ["decoder-mha", "mha"])
+def test_a_beam_reads_each_past_token_where_the_table_says_and_keeps_a_present_of_its_own(op: Any) -> None:
+    problem, inputs = built(beamed(op=op))
+    given, table = wide(inputs), inputs["cache_indirection"]
+    assert table.shape == (2, 2, 8)
+    assert set(table[:, :, :5].ravel().tolist()) == {0, 1}
+    q, k, v = (heads_of(given[name], 4) for name in ("query", "key", "value"))
+    found = said(problem, inputs)
+    for entry in range(4):
+        sources = [entry // 2 * 2 + int(table[entry // 2, entry % 2, slot]) for slot in range(5)]
+        rows = {
+            name: np.stack([given[name][source, :, slot] for slot, source in enumerate(sources)], axis=1)
+            for name in ("past_key", "past_value")
+        }
+        keys = np.concatenate([rows["past_key"], k[entry]], axis=1)
+        values = np.concatenate([rows["past_value"], v[entry]], axis=1)
+        score = np.einsum("nsd,ntd->nst", q[entry], keys) / 4.0
+        weight = np.exp(score) / np.exp(score).sum(axis=-1, keepdims=True)
+        expected = np.einsum("nst,ntd->nsd", weight, values).reshape(-1)
+        np.testing.assert_allclose(found["output"][entry, 0], expected, rtol=0, atol=1e-12)
+    own = np.concatenate([given["past_key"][:, :, :5], k], axis=2)
+    np.testing.assert_allclose(found["present_key"][:, :, :6], own, rtol=0, atol=1e-12)
+
+
+def test_every_wrong_kernel_of_beams_differs_and_own_pasts_are_no_beams() -> None:
+    problem, inputs = built(beamed(op="mha"))
+    for wrong in BEAMS:
+        assert wrong.relevant(problem), wrong.name
+        assert apart(problem, inputs, wrong.outputs(problem, inputs)) > 1e-3, wrong.name
+    case = write.build(beamed(op="mha"))
+    table = np.broadcast_to(np.arange(2, dtype=np.int32)[:, None], (2, 2, 8))
+    assert read.problem(case.model, {**case.inputs, "cache_indirection": table}).beams is None
+
+
+def test_a_beam_that_there_is_not_is_forbidden() -> None:
+    case = write.build(beamed(op="mha"))
+    table = np.full((2, 2, 8), 2, np.int32)
+    problem = read.problem(case.model, {**case.inputs, "cache_indirection": table})
+    assert problem.invalid == "cache_indirection names beam 2, and there are 2"
 
 
 def test_a_beam_width_of_one_is_no_beam() -> None:

@@ -53,6 +53,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "evicting": {"q_len": (3,), "past_len": (19,), "window": 4, "capacity": 7, "window_cache": True, "rotary": "half"},
     "projection-bias": {"op": "mha", "q_len": (3,), "past_len": (4,), "qkv_bias": True},
     "decoder": {"op": "decoder-mha", "q_len": (1,), "past_len": (4,), "capacity": 6, "qkv_bias": True},
+    "beams": {"op": "mha", "q_len": (1,) * 4, "past_len": (6,) * 4, "capacity": 8, "beams": 2},
     "packed": {"op": "mha", "q_len": (3,), "packed": "qkv"},
     "merged": {"op": "ms-attention", "q_len": (5,), "past_len": (4,), "qkv_bias": True},
     "sparse": {"op": "sparse", "q_len": (30,), "past_len": (39,), "sparse_layouts": 2},

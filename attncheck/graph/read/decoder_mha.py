@@ -4,7 +4,8 @@ It "supports input sequence length of 1": one query an entry, which sees every k
 leaves. Keys and values in three axes are new rows of self attention, behind those of the past; in four they are all
 that cross attention has, "past_key" and "past_value", as MultiHeadAttention's. With ``past_present_share_buffer`` past
 and present are one buffer, of which ``past_sequence_length`` slots are past (`shared_buffer`). ``bias`` and ``qk``
-are as MultiHeadAttention's; a packed query holds all heads of queries, then of keys, then of values.
+are as MultiHeadAttention's, and so are ``beam_width`` beams (`beams`); a packed query holds all heads of queries, then
+of keys, then of values.
 
 The text gives that buffer the shape [batch, heads, slots, dim], and says of its keys that they are "re-ordered" to
 [batch, heads, dim / x, slots, x], x elements of 16 bytes. Keys are read as the shape says; docs/semantics.md.
@@ -12,7 +13,9 @@ The text gives that buffer the shape [batch, heads, slots, dim], and says of its
 
 from __future__ import annotations
 
-from attncheck.graph.read import key_mask, mha, shared_buffer
+import numpy as np
+
+from attncheck.graph.read import beams, key_mask, mha, shared_buffer
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import Problem, Tensor
 
@@ -34,18 +37,22 @@ def read(node: Node) -> Problem:
         else shared_buffer.Buffers(slots, slots, slots + new.new_rows)
     )
     mask = key_mask.read(node, 3, batch, rows, buffers.past + new.new_rows, what="mask_index")
-    invalid = buffers.invalid if rows == 1 else f"{rows} query rows an entry, where its text has 1"
-    return mha.problem(node, new, buffers, mask, past=5, attention_bias=4, projection_bias=10, invalid=invalid)
+    width = node.array(8)
+    if new.kept and node.name(9) is not None:
+        raise Unreadable(f"{node.op} with cache_indirection in cross attention is not read by attncheck")
+    read_from = (
+        beams.Beams()
+        if new.kept
+        else beams.read(node, 9, batch, buffers, 1 if width is None else int(np.asarray(width).reshape(-1)[0]))
+    )
+    invalid = "" if rows == 1 else f"{rows} query rows an entry, where its text has 1"
+    return mha.problem(
+        node, new, buffers, mask, read_from, past=5, attention_bias=4, projection_bias=10, invalid=invalid
+    )
 
 
 def _refuse_forms(node: Node) -> None:
-    """Raise Unreadable for beams, for a mask in another form than the text's, and for scores that nobody asks for."""
-    beams = node.array(8)
-    if node.name(9) is not None or (beams is not None and int(beams.reshape(-1)[0]) != 1):
-        raise Unreadable(
-            f"{node.op} with beams (beam_width above 1, cache_indirection) is not read by attncheck: each key would "
-            "come from the past of another batch entry"
-        )
+    """Raise Unreadable for a mask in another form than the text's, and for scores that nobody asks for."""
     mask = node.array(3)
     if mask is not None and mask.ndim != 2:
         raise Unreadable(

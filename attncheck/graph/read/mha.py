@@ -2,9 +2,10 @@
 
 Every query row is computed: padding is said of keys only, by ``key_padding_mask`` (`key_mask`). ``unidirectional`` lets
 a query see the keys up to its own. ``attention_bias`` is added to the scores. ``past_sequence_length`` says that past
-and present are one buffer (`shared_buffer`). ``bias`` is that "from input projection": it is added to queries, new keys
-and new values, but keys and values in four axes, which the text calls past_key and past_value, hold it already. ``qk``,
-"normalized Q * K", is read as the scores that go into the softmax.
+and present are one buffer (`shared_buffer`), and ``cache_indirection`` whose past is read (`beams`). ``bias`` is that
+"from input projection": it is added to queries, new keys and new values, but keys and values in four axes, which the
+text calls past_key and past_value, hold it already. ``qk``, "normalized Q * K", is read as the scores that go into the
+softmax.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.graph.read import intervals, key_mask, shared_buffer
+from attncheck.graph.read import beams, intervals, key_mask, shared_buffer
+from attncheck.graph.read.beams import Beams
 from attncheck.graph.read.key_mask import KeyMask
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.graph.read.shared_buffer import Buffers
 from attncheck.problem import Columns, Mask, Problem, Projection, Scores, Tensor
 
 _ATTRIBUTES = ("num_heads", "scale", "unidirectional", "mask_filter_value")
-_LATER_INPUTS = {9: "cache_indirection"}
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,15 @@ class New:
 def read(node: Node) -> Problem:
     """The Problem of a MultiHeadAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
-    node.refuse_inputs(_LATER_INPUTS)
     new = _new(node, node.attribute("num_heads", 0))
     past = node.array(6)
     buffers = shared_buffer.read(node, 8, 0 if past is None else past.shape[2], new.new_rows)
     batch, rows = node.required(0)[1].shape[:2]
     mask = key_mask.read(node, 4, batch, rows, buffers.past + new.new_rows, what="key_padding_mask")
-    return problem(node, new, buffers, mask, past=6, attention_bias=5, projection_bias=3, invalid=buffers.invalid)
+    if new.kept and node.name(9) is not None:
+        raise Unreadable(f"{node.op} with cache_indirection beside keys in four axes is not read by attncheck")
+    read_from = beams.read(node, 9, batch, buffers)
+    return problem(node, new, buffers, mask, read_from, past=6, attention_bias=5, projection_bias=3)
 
 
 def problem(
@@ -55,15 +58,17 @@ def problem(
     new: New,
     buffers: Buffers,
     mask: KeyMask,
+    read_from: Beams,
     *,
     past: int,
     attention_bias: int,
     projection_bias: int,
-    invalid: str,
+    invalid: str = "",
 ) -> Problem:
     """What the operators of this family have in common.
 
     past, attention_bias, projection_bias   at which inputs they are: `past` that of past_key, past_value behind it
+    invalid                                 what else the operator's text forbids
     """
     heads = node.attribute("num_heads", 0)
     batch, rows = node.required(0)[1].shape[:2]
@@ -100,7 +105,8 @@ def problem(
         masks=(*mask.masks, *biases(node, attention_bias)),
         scores=_scores(node, buffers.past + new.new_rows),
         projection=_projection(node, projection_bias, heads, new),
-        invalid=invalid,
+        beams=read_from.entries,
+        invalid=invalid or buffers.invalid or read_from.invalid,
     )
 
 

@@ -30,8 +30,8 @@ def write(scenario: Scenario) -> Parts:
         ("past_key", past_key),
         ("past_value", past_value),
         ("past_sequence_length", padded.past_length(scenario)),
-        ("beam_width", None),
-        ("cache_indirection", None),
+        ("beam_width", np.array([scenario.beams], np.int32) if scenario.beams > 1 else None),
+        ("cache_indirection", padded.beams(scenario)),
         ("bias", projections.bias(scenario)),
     ]
     outputs = _outputs(scenario)

@@ -28,6 +28,7 @@ def write(scenario: Scenario) -> Parts:
         ("attention_bias", over_scores.bias(scenario, max(scenario.past_len) + parts.new_count(scenario))),
         *_past(scenario),
         ("past_sequence_length", padded.past_length(scenario)),
+        ("cache_indirection", padded.beams(scenario)),
     ]
     outputs = _outputs(scenario)
     model = single_node_model("MultiHeadAttention", inputs, outputs, _attributes(scenario))

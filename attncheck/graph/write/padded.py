@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attncheck.graph.write import over_scores, parts
 from attncheck.graph.write.parts import Array
 from attncheck.scenario.model import KeyLengths, Scenario
-from attncheck.tensors import poison
+from attncheck.tensors import modifiers, poison
 
 
 def past(scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -51,6 +51,16 @@ def present_slots(scenario: Scenario) -> int:
     if scenario.past == "full":
         return max(scenario.past_len)
     return scenario.capacity or max(scenario.past_len) + parts.new_count(scenario)
+
+
+def beams(scenario: Scenario) -> Array | None:
+    """Which beam each past slot came from, int32 [sequences, beams, slots]; None for one beam. -1 behind the past."""
+    if scenario.beams == 1:
+        return None
+    slots = scenario.capacity or max(scenario.past_len)
+    table = modifiers.beams(scenario.seed, scenario.batch, slots, scenario.beams)
+    table[:, max(scenario.past_len) :] = -1
+    return table.reshape(-1, scenario.beams, slots).astype(np.int32)
 
 
 def key_lengths(scenario: Scenario, *, behind_padding: KeyLengths) -> Array | None:

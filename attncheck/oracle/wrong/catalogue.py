@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from attncheck.oracle.wrong.beams import BEAMS
 from attncheck.oracle.wrong.block_masks import BLOCK_MASKS
 from attncheck.oracle.wrong.blocks import BLOCKS
 from attncheck.oracle.wrong.caches import CACHES
@@ -32,7 +33,7 @@ OFTEN_TWO = {
 
 _GROUPS = (
     tuple(reversed(HEADS)), SCORES, WINDOWS, BLOCKS, LENGTHS, POSITIONS, PRESENTS, SINKS, MASKS, NORMS, EVICTIONS,
-    PROJECTIONS, CACHES, PAGES, BLOCK_MASKS,
+    PROJECTIONS, CACHES, PAGES, BLOCK_MASKS, BEAMS,
 )  # fmt: skip
 
 CATALOGUE: tuple[Wrong, ...] = tuple(

@@ -53,7 +53,7 @@ def compute(recipe: Recipe) -> dict[str, Float]:
 
 def _same_operands(one: Recipe, other: Recipe) -> bool:
     """Whether nothing was replaced but what comes after the operands."""
-    later = ("visible", "scale", "softcap")
+    later = ("visible", "scale", "softcap", "beams")
     steps = ("inputs", "normalise", "quantise", "turn_q", "turn_k", "arrange")
     return all(getattr(one, step) is getattr(other, step) for step in steps) and all(
         getattr(one.problem, field.name) is getattr(other.problem, field.name)
@@ -96,7 +96,8 @@ def _held(recipe: Recipe, slots: Float, scale: Float) -> Float:
 def _outputs(recipe: Recipe, operands: Operands) -> dict[str, Float]:
     problem = recipe.problem
     with np.errstate(invalid="ignore", over="ignore"):
-        output, scores = _attend(recipe, operands.q, operands.keys, operands.values)
+        keys, values = problem.as_read(operands.keys), problem.as_read(operands.values)
+        output, scores = _attend(recipe, operands.q, keys, values)
         results = recipe.finish(problem, Results(output, operands.keys, operands.values, scores))
     named = (
         (problem.output, results.output),
