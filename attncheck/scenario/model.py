@@ -18,7 +18,9 @@ Decay = Literal["by-head", "by-dim"]
 Beta = Literal["by-head", "shared"]
 PastState = Literal["absent", "zeros", "given"]
 RotaryStyle = Literal["half", "interleaved"]
-DataKind = Literal["normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties"]
+DataKind = Literal[
+    "normal", "uniform", "one-hot", "constant", "large-logits", "rising-scores", "huge-logit", "ties", "few-rows"
+]  # fmt: skip
 Holes = Literal["none", "keys", "first-row", "middle-row", "last-row", "entry"]
 KeyLengths = Literal["auto", "counts", "offsets", "ends-and-starts", "keys"]
 Stage = Literal["raw", "capped", "biased", "weights"]

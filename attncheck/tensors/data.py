@@ -6,7 +6,7 @@ query. Kinds that shape the scores also know head_dim, to bring them to a stated
 1 / sqrt(head_dim). What is said of scores below holds for the bare q.k, before rotary turns it.
 
 The rows below use `bits` for the bits of an element, `row` for those of (seed, tensor, b, h, s), and `root` for the
-smallest power of two that is at least sqrt(head_dim). V is normal in every kind but "uniform".
+smallest power of two that is at least sqrt(head_dim). V is normal in every kind but "uniform" and "few-rows".
 """
 
 from __future__ import annotations
@@ -30,17 +30,22 @@ ROTARY_BASE = 10000.0
 class _Rows:
     """The coordinates that a kind works from.
 
-    seed, dim   as given to `generate`
+    dim         as given to `generate`
     s           int64 [batch, 1, rows]
+    first       uint64 [1, 1, FEW]: the bits of the rows at s = 0, 1, ... of the first head of the first batch entry
     row         uint64 [batch, heads, rows], the bits of each row
     head        uint64 [batch, heads, 1], the bits of (b, h) alone: those of the row at `_HEAD_ONLY`
     """
 
     dim: int
     s: NDArray[np.int64]
+    first: NDArray[np.uint64]
     row: NDArray[np.uint64]
     head: NDArray[np.uint64]
 
+
+FEW = 1021
+"""How many rows "few-rows" draws from."""
 
 _HEAD_ONLY = 1 << 62
 """A position that no token has: its bits stand for the whole head."""
@@ -67,6 +72,7 @@ def generate(
     rows = _Rows(
         dim=dim,
         s=positions.astype(np.int64)[:, None, :],
+        first=rows_bits(seed, tensor, 1, 1, np.arange(FEW)[None, :]),
         row=rows_bits(seed, tensor, batch, heads, positions),
         head=rows_bits(seed, tensor, batch, heads, head_only),
     )
@@ -184,6 +190,15 @@ def _ties_k(rows: _Rows) -> NDArray[np.float64]:
     return _with_first(shared.copy(), -level * (_root(rows.dim) / 2.0))
 
 
+def _few_rows(rows: _Rows) -> NDArray[np.float64]:
+    """The normal row number `row mod 1021` of the first head, negated where bit 32 of `row` is set."""
+    table = normal(element_bits(rows.first, rows.dim)).reshape(FEW, rows.dim)
+    signed = np.concatenate([table, -table])
+    negated = (rows.row >> np.uint64(32)) & np.uint64(1)
+    values: NDArray[np.float64] = signed[(rows.row % np.uint64(FEW) + negated * np.uint64(FEW)).astype(np.int64)]
+    return values
+
+
 def _with_first(values: NDArray[np.float64], first: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
     values[..., 0] = first
     return values
@@ -245,5 +260,9 @@ _KINDS: dict[DataKind, _Kind] = {
     "ties": _Kind(
         "a third of the keys share the maximum exactly: a maximum that is counted once or skipped when it repeats",
         {"q": _ties_q, "k": _ties_k, "v": _normal},
+    ),
+    "few-rows": _Kind(
+        "every row is one of 1021 normal ones, or its negative: made quickly, for cases of gigabytes that are timed",
+        {"q": _few_rows, "k": _few_rows, "v": _few_rows},
     ),
 }

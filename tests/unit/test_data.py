@@ -61,6 +61,10 @@ class Element:
         word = self.bits(self.s, self.d)
         if kind == "uniform":
             return third(word, 0)
+        if kind == "few-rows":
+            row = self.bits(self.s)
+            drawn = normal(bits(self.seed, self.tensor, 0, 0, row % 1021, self.d))
+            return -drawn if row >> 32 & 1 else drawn
         if self.tensor == "v" or kind == "normal":
             return normal(word)
         return self.query(kind, word) if self.tensor == "q" else self.key(kind, word)
