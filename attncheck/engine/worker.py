@@ -123,6 +123,13 @@ class Worker:
             raise WorkerFailed(Verdict.CRASH, "the backend's process wrote into the stream of its answers")
         return answer
 
+    def time(
+        self, handle: int, inputs: Mapping[str, Any], limit: float, *, runs: int, warm: int, sets: int
+    ) -> dict[str, Any]:
+        """Time runs of a prepared request, as worker/main.py tells; no inputs: those of before. Raises WorkerFailed."""
+        told = {"do": "time", "handle": handle, "inputs": inputs, "runs": runs, "warm": warm, "sets": sets}
+        return cast("dict[str, Any]", self._ask(told, limit))
+
     def release(self, handle: int, limit: float) -> None:
         """Let a prepared request go. Raises WorkerFailed."""
         self._ask({"do": "release", "handle": handle}, limit)

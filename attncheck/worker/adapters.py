@@ -16,7 +16,7 @@ INSTALL_FOR_DAWN = (
     "which the backend wgsl runs. A GPU's own driver serves, and so does SwiftShader: on Debian or Ubuntu `apt-get "
     "install chromium-common`, then set VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json"
 )
-FEATURES = ("shader-f16", "subgroup", "subgroups")
+FEATURES = ("shader-f16", "subgroup", "subgroups", "timestamp-query")
 """Enabled where the adapter offers them; wgpu calls subgroups by the first name, Dawn by the second."""
 
 LIMITS = (

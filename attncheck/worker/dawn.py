@@ -19,10 +19,13 @@ from wgpudawn.backends.dawn import extras  # noqa: E402
 TOGGLES = ("vulkan_enable_f16_on_nvidia",)
 """Dawn withholds f16 on NVIDIA's Vulkan driver for corners of its conformance suite; here every result is judged."""
 
+DISABLED = ("timestamp_quantization",)
+"""Dawn rounds timestamps to 65.5 us, lest a web page spies by them: longer than many kernels take."""
+
 
 def start(options: Dict[str, Any]) -> webgpu.Runtime:
     """As webgpu.start."""
-    extras.set_instance_extras(backends=["Primary"], enable_toggles=TOGGLES)
+    extras.set_instance_extras(backends=["Primary"], enable_toggles=TOGGLES, disable_toggles=DISABLED)
     runtime = webgpu.start(options)
     runtime.hello["versions"] = {"wgpudawn": wgpudawn.__version__, "numpy": runtime.hello["versions"]["numpy"]}
     return runtime

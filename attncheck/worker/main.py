@@ -6,6 +6,8 @@ reply a request, in order, with the request's "id":
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
     {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: {"output": ..., "rows": ...}}}
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
+    {"do": "time", "handle": ..., "inputs": {...}, "runs": ..., "warm": ..., "sets": ...}
+                                                    -> {"ok": {"clock": ..., "parts": [...], "seconds": array, ...}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
 Behind what a request has written to stderr stands a mark, wire.end_of_stderr: stderr has a pipe of its own, which may
@@ -15,9 +17,14 @@ be read later than the reply.
 last axis but one): a step eats the present of the one before as its past, rewound or whole, and the array does not
 cross the pipe.
 
+"time" measures and checks nothing: "inputs" go to the device once and stay there, `sets` times over, until the handle
+is released; a later request with no inputs takes those that are there. After at least `warm` kernels that are not
+counted, "seconds" [runs, parts] holds what each of the "parts" took, told as {"name": ..., "apart": ...}: apart are
+those that only move rows into place. "clock" says what measured.
+
 A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
-`release(prepared)`; see ort.py, webgpu.py.
+`release(prepared)`, and `time(prepared, inputs, runs, warm, sets)` where it can be timed; see ort.py, webgpu.py.
 """
 
 from __future__ import annotations
@@ -110,6 +117,8 @@ class Service:
             return handle
         if request["do"] == "run":
             return self._run(request)
+        if request["do"] == "time":
+            return self._time(**{name: it for name, it in request.items() if name not in ("do", "id")})
         if request["do"] == "release":
             self.runtime.release(self.prepared.pop(request["handle"]))
             return None
@@ -123,6 +132,10 @@ class Service:
         self.last = outputs
         return {"outputs": outputs, "evidence": evidence}
 
+    def _time(self, handle: int, inputs: Dict[str, Any], runs: int, warm: int, sets: int) -> Any:
+        if not hasattr(self.runtime, "time"):
+            raise Failure("error", "this backend cannot be timed")
+        return self.runtime.time(self.prepared[handle], inputs, runs, warm, sets)
 
     def _kept(self, output: str, rows: int) -> Any:
         """An output of the last run, cut to its first `rows` slots."""

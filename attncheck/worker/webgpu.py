@@ -6,12 +6,13 @@ WebGPU and would show nothing. After a run the guard zones and the inputs must b
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import adapters
 import guards
 import numpy as np
 import shader_text
+import timing
 import wgpu
 from adapters import list_adapters
 from failure import Failure
@@ -42,6 +43,8 @@ class Prepared:
         self.dispatches = payload["plan"]["dispatches"]
         self.outputs = {output["name"]: output for output in payload["outputs"]}
         self.pipelines = pipelines
+        self.apart: List[bool] = payload.get("apart") or [False] * len(self.dispatches)
+        self.resident: Optional[timing.Resident] = None
 
 
 class Runtime:
@@ -86,8 +89,24 @@ class Runtime:
         kernels = list(dict.fromkeys(dispatch["shader"] for dispatch in prepared.dispatches))
         return outputs, {"provider": self.provider, "kernels": kernels}
 
+    def time(
+        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+    ) -> Dict[str, Any]:
+        """See main.py; payload["apart"], a bool each dispatch, names those that only move rows into place."""
+
+        def work() -> Dict[str, Any]:
+            if inputs or prepared.resident is None:
+                self.release(prepared)
+                prepared.resident = self._resident(prepared, inputs, sets)
+            return timing.timed(prepared.resident, prepared.dispatches, prepared.pipelines, runs, warm)
+
+        return dict(_gpu(work), provider=self.provider)
+
     def release(self, prepared: Prepared) -> None:
-        """Nothing to do: buffers live for one run, pipelines for the process."""
+        """Give up what `time` has left on the device. Buffers of a run live for one run, pipelines for the process."""
+        if prepared.resident is not None:
+            prepared.resident.destroy()
+            prepared.resident = None
 
     def _pipeline(self, prelude: str, text: str, file: str, buffers: int) -> Any:
         """The compute pipeline of a shader that takes so many buffers; each prelude and text is compiled once."""
@@ -117,14 +136,10 @@ class Runtime:
         """Run all dispatches in one submission and read back: buffer name -> its bytes (of scratch, the guard zone)."""
         buffers = {name: self._filled(content) for name, content in contents.items()}
         uniforms = self._uniforms(prepared)
+        groups = self._groups(prepared, buffers, uniforms)
         encoder = self.device.create_command_encoder()
         compute = encoder.begin_compute_pass()
-        for index, (dispatch, pipeline) in enumerate(zip(prepared.dispatches, prepared.pipelines)):
-            size = len(dispatch["uniforms"])
-            bound = [_entry(0, uniforms, index * UNIFORM_ALIGNMENT, size)]
-            for binding, name in enumerate(dispatch["bindings"], start=1):
-                bound.append(_entry(binding, buffers[name], 0, contents[name].nbytes))
-            group = self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=bound)
+        for dispatch, pipeline, group in zip(prepared.dispatches, prepared.pipelines, groups):
             compute.set_pipeline(pipeline)
             compute.set_bind_group(0, group)
             compute.dispatch_workgroups(*dispatch["grid"])
@@ -134,6 +149,29 @@ class Runtime:
         for buffer in [*buffers.values(), uniforms]:
             buffer.destroy()
         return images
+
+    def _groups(self, prepared: Prepared, buffers: Dict[str, Any], uniforms: Any) -> List[Any]:
+        """The bind group of each dispatch: its uniforms, and its buffers with their guard zones."""
+        groups = []
+        for index, (dispatch, pipeline) in enumerate(zip(prepared.dispatches, prepared.pipelines)):
+            bound = [_entry(0, uniforms, index * UNIFORM_ALIGNMENT, len(dispatch["uniforms"]))]
+            for binding, name in enumerate(dispatch["bindings"], start=1):
+                bound.append(_entry(binding, buffers[name], 0, buffers[name].size))
+            groups.append(self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=bound))
+        return groups
+
+    def _resident(self, prepared: Prepared, inputs: Dict[str, np.ndarray], sets: int) -> timing.Resident:
+        """All buffers on the device, `sets` times, each set as a run leaves it."""
+        uniforms = self._uniforms(prepared)
+        made, groups = [uniforms], []
+        for _ in range(sets):
+            buffers = {it["name"]: self._filled(_content(it, inputs)) for it in prepared.buffers}
+            groups.append(self._groups(prepared, buffers, uniforms))
+            made += buffers.values()
+        parts = timing.parts_of(prepared.dispatches, prepared.apart)
+        resident = timing.Resident(self.device, parts, groups, made)
+        timing.fill(resident, prepared.dispatches, prepared.pipelines)
+        return resident
 
     def _filled(self, content: np.ndarray) -> Any:
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
