@@ -12,7 +12,7 @@ from functools import cache
 
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
-from attncheck.scenario.select import HUGE
+from attncheck.scenario.select import BENCH, BENCH_SMALL, HUGE
 from attncheck.shipped import scenarios_dir
 
 STAGES = ("prefill", "decode", "chunk")
@@ -169,8 +169,9 @@ KINDS: tuple[Kind, ...] = (
 
 @cache
 def cases() -> tuple[Scenario, ...]:
-    """Every shipped case."""
-    return load([scenarios_dir()], base=scenarios_dir())
+    """Every shipped case but those that are there to be timed."""
+    every = load([scenarios_dir()], base=scenarios_dir())
+    return tuple(case for case in every if not {BENCH, BENCH_SMALL} & set(case.tags))
 
 
 def covering(kind: Kind, every: tuple[Scenario, ...]) -> dict[tuple[str, str], list[Scenario]]:

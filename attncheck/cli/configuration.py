@@ -102,7 +102,9 @@ def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dic
         name: {_key(option): option for option in command.params if isinstance(option, click.Option)}
         for name, command in commands.items()
     }
-    known = {key: option for keys in options.values() for key, option in keys.items() if key not in NOT_FROM_FILE}
+    # An option that one command takes once and another several times, `kernel`, is in the file what the first takes.
+    every = [pair for keys in options.values() for pair in keys.items()]
+    known = {key: option for key, option in reversed(every) if key not in NOT_FROM_FILE}
     mistakes = []
     values: dict[str, Any] = {}
     for key, value in found.table.items():
@@ -119,9 +121,14 @@ def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dic
     if mistakes:
         raise _invalid(found, mistakes)
     return {
-        name: {str(option.name): values[key] for key, option in keys.items() if key in values}
+        name: {str(option.name): _fitted(option, values[key]) for key, option in keys.items() if key in values}
         for name, keys in options.items()
     }
+
+
+def _fitted(option: click.Option, value: Any) -> Any:
+    """`value` as `option` takes it: of an option that may be repeated, a list."""
+    return [value] if option.multiple and not isinstance(value, list) else value
 
 
 def backends(found: Configuration | None) -> dict[str, Table]:

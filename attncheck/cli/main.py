@@ -30,6 +30,7 @@ COMMANDS = {
     "bundle": "attncheck.cli.bundle:bundle",
     "check": "attncheck.cli.check:check",
     "bisect": "attncheck.cli.bisect:bisect",
+    "bench": "attncheck.cli.bench:bench",
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",

@@ -97,7 +97,7 @@ MEMORY_LIMIT = click.option(
     help="Refuse cases that would need more memory.",
 )
 
-SELECTION = together(
+CASES = together(
     click.argument("what", nargs=-1, metavar="[PATH|CASE-ID|MODEL.onnx]..."),
     KEYWORD,
     click.option("--tag", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
@@ -129,8 +129,9 @@ SELECTION = together(
         help="Size of a symbolic dimension of the model named (repeatable).",
     ),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of the data of every case."),
-    MEMORY_LIMIT,
 )
+
+SELECTION = together(CASES, MEMORY_LIMIT)
 
 BACKEND = together(
     click.option(
@@ -151,14 +152,23 @@ REFERENCE = together(
     ),
 )
 
+ADAPTER = click.option(
+    "--adapter",
+    multiple=True,
+    type=Semicolons("text"),
+    metavar="TEXT",
+    help="GPU adapter, by a part of its name (repeatable; see attncheck doctor).",
+)
+
+SHADERS = click.option(
+    "--shaders",
+    type=click.Path(exists=True, file_okay=False, path_type=str),
+    metavar="DIR",
+    help="Run the kernels in this folder instead of the shipped ones.",
+)
+
 PLACING = together(
-    click.option(
-        "--adapter",
-        multiple=True,
-        type=Semicolons("text"),
-        metavar="TEXT",
-        help="GPU adapter, by a part of its name (repeatable; see attncheck doctor).",
-    ),
+    ADAPTER,
     click.option(
         "--kernel",
         type=click.Choice(get_args(Kernel)),
@@ -172,12 +182,7 @@ PLACING = together(
         metavar="KEYS",
         help="From how many keys on auto chooses online, in the place of the shipped threshold.",
     ),
-    click.option(
-        "--shaders",
-        type=click.Path(exists=True, file_okay=False, path_type=str),
-        metavar="DIR",
-        help="Run the kernels in this folder instead of the shipped ones.",
-    ),
+    SHADERS,
 )
 
 BACKENDS = together(BACKEND, REFERENCE, PLACING)

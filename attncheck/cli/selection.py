@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +17,10 @@ from attncheck.engine.run import Given
 from attncheck.graph.case import Case
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
+from attncheck.scenario.command_line import refuse_beyond
 from attncheck.scenario.expression import parse
 from attncheck.scenario.load import has_scenarios
-from attncheck.scenario.select import HUGE
+from attncheck.scenario.select import BENCH, SET_APART
 from attncheck.vocabulary import ExitCode
 
 Some = TypeVar("Some")
@@ -28,10 +29,13 @@ LISTED = 10
 """How many ids are listed where one was to be named."""
 
 
-def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Given]:
+def selected(
+    found: Configuration | None, given: Mapping[str, Any], apart: Collection[str] = SET_APART
+) -> list[Given]:
     """The cases that the arguments and options in `given` name, in their order, as `--set` and `--seed` change them.
 
-    A model is fed as `--inputs`, `--dim` and `--seed` say; it has no axes and no tags.
+    A model is fed as `--inputs`, `--dim` and `--seed` say; it has no axes and no tags. What has a tag of `apart` is
+    left out beside what has none.
 
     Raises Stop: exit code 2 with every mistake of every file and option, 5 when nothing is left.
     """
@@ -40,7 +44,8 @@ def selected(found: Configuration | None, given: Mapping[str, Any]) -> list[Give
     try:
         cases, unmatched = _named(base, given)
         _refuse_unmatched(unmatched, cases)
-        changed = [_changed(case, given, limit) for case in _without_huge(_kept(cases, given), given)]
+        kept = _without_set_apart(_kept(cases, given), given, apart)
+        changed = [_changed(case, given, limit) for case in kept]
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
         raise Stop(f"{mistakes}; nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
@@ -58,13 +63,16 @@ def _kept(cases: Sequence[Given], given: Mapping[str, Any]) -> list[Given]:
     return [case for case in cases if case.id in kept]
 
 
-def _without_huge(cases: Sequence[Given], given: Mapping[str, Any]) -> Sequence[Given]:
-    """The cases but those tagged `huge`, unless the tag is asked for or nothing else is named."""
-    rest = [case for case in cases if isinstance(case, Case) or HUGE not in case.tags]
-    left_out = len(cases) - len(rest)
-    if not rest or not left_out or HUGE in given["tag"]:
+def _without_set_apart(cases: Sequence[Given], given: Mapping[str, Any], apart: Collection[str]) -> Sequence[Given]:
+    """The cases but those with a tag of `apart`, unless that is asked for or nothing else is named."""
+    unasked = set(apart).difference(given["tag"])
+    rest = [case for case in cases if isinstance(case, Case) or unasked.isdisjoint(case.tags)]
+    if not rest or len(rest) == len(cases):
         return cases
-    progress(f"{plural(left_out, 'case')} tagged {HUGE} left out; to run them: --tag {HUGE}")
+    for tag in (it for it in apart if it in unasked):
+        left_out = sum(isinstance(case, Scenario) and tag in case.tags for case in cases)
+        if left_out:
+            progress(f"{plural(left_out, 'case')} tagged {tag} left out; to run them: --tag {tag}")
     return rest
 
 
@@ -174,6 +182,8 @@ def _changed(case: Given, given: Mapping[str, Any], limit: int) -> Given:
     changes = " ".join(given["set"])
     if changes:
         case = override(case, changes, limit)
+    if BENCH in case.tags:
+        refuse_beyond(case, limit)  # the loader has left that to whoever takes the case
     return override(case, f"seed={given['seed']}", limit) if given["seed"] is not None else case
 
 

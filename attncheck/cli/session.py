@@ -125,7 +125,7 @@ def _run(
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
     with (
-        _interruptible(cancelled),
+        interruptible(cancelled),
         bar,
         closing(engine.run(cases, chosen.candidates, chosen.reference, options)) as events,
     ):
@@ -248,7 +248,7 @@ class _Seen:
 
 
 @contextmanager
-def _interruptible(cancelled: threading.Event) -> Iterator[None]:
+def interruptible(cancelled: threading.Event) -> Iterator[None]:
     """Let the first Ctrl-C, or a request to terminate, end the run with its report; a second one ends it at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from attncheck.scenario import steps
 from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.complete import Value
-from attncheck.scenario.diagnostics import Mistake, ScenarioErrors, nearest, shown
+from attncheck.scenario.diagnostics import Diagnostic, Mistake, ScenarioErrors, nearest, shown
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario, Source
 from attncheck.scenario.nodes import Document, Entry, Node, scalar
@@ -61,6 +61,16 @@ def override(case: Scenario, text: str, memory_limit: int = DEFAULT_LIMIT) -> Sc
         tags=case.tags,
         about=case.about,
     )
+
+
+def refuse_beyond(case: Scenario, memory_limit: int) -> None:
+    """Raise ScenarioErrors for a case that would take more memory, as the loader does for every other."""
+    mistakes = [
+        Diagnostic(it.kind, case.source.file, case.source.line, 1, f"{it.message} (in the case {case.id})", it.hint)
+        for it in impossibilities(complete(assigned(case)), frozenset(), memory_limit)
+    ]
+    if mistakes:
+        raise ScenarioErrors(mistakes)
 
 
 def assigned(case: Scenario) -> dict[str, Value]:

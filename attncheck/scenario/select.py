@@ -12,7 +12,16 @@ from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario
 
 HUGE = "huge"
-"""The tag of cases that take minutes or gigabytes: left out unless it is asked for."""
+"""The tag of cases that take minutes or gigabytes."""
+
+BENCH = "bench"
+"""The tag of cases that are there to be timed, at the sizes of a GPU."""
+
+BENCH_SMALL = "bench-small"
+"""The tag of cases that are there to be timed, at sizes that software computes too."""
+
+SET_APART = (HUGE, BENCH, BENCH_SMALL)
+"""The tags of cases that are left out unless the tag is asked for, or nothing else is named."""
 
 
 def select(

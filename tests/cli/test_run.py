@@ -336,3 +336,19 @@ def test_cases_tagged_huge_are_left_out_and_told_unless_they_are_asked_for(folde
     assert asked.stdout.split() == ["mine.yaml::large", "mine.yaml::other"]
     assert alone.stdout.split() == ["mine.yaml::large"]
     assert alone.stderr == ""
+
+
+def test_what_is_there_to_be_timed_is_left_out_and_its_memory_looked_at_where_it_is_meant(folder: Path) -> None:
+    text = "scenarios: [{name: small}, {name: vast, tags: [bench], q_len: 65536, head_dim: 128, heads: 32}]\n"
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+
+    left = attncheck("run", "mine.yaml", "--list", folder=folder)
+    asked = attncheck("run", "mine.yaml", "--list", "--tag", "bench", folder=folder)
+    allowed = attncheck("run", "mine.yaml", "--list", "--tag", "bench", "--memory-limit", "99999G", folder=folder)
+
+    assert left.stdout.split() == ["mine.yaml::small"]
+    assert left.stderr == "attncheck: 1 case tagged bench left out; to run them: --tag bench\n"
+    assert asked.code == 2
+    assert "mine.yaml:1:1: this case would take" in asked.stderr
+    assert "(in the case mine.yaml::vast)" in asked.stderr
+    assert allowed.stdout.split() == ["mine.yaml::vast"]

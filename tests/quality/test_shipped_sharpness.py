@@ -19,6 +19,7 @@ from attncheck.oracle.wrong.sinks import SINKS
 from attncheck.oracle.wrong.turning import TURNING
 from attncheck.scenario.load import load
 from attncheck.scenario.model import Scenario
+from attncheck.scenario.select import SET_APART
 from attncheck.shipped import scenarios_dir
 
 pytestmark = pytest.mark.slow
@@ -94,7 +95,7 @@ EXCUSES = (
 
 @cache
 def shipped() -> tuple[tuple[Scenario, Sharpness], ...]:
-    by_hand = (it for it in load([scenarios_dir()], scenarios_dir()) if not {"pairs", "huge"} & set(it.tags))
+    by_hand = (it for it in load([scenarios_dir()], scenarios_dir()) if not {"pairs", *SET_APART} & set(it.tags))
     return tuple((it, told) for it in by_hand for told in sharp(it))
 
 

@@ -19,9 +19,10 @@ from attncheck.bundle import literals
 from attncheck.bundle.runtimes import model_text
 from attncheck.graph.session import session
 from attncheck.scenario import Scenario, load
+from attncheck.scenario.select import SET_APART
 
 DTYPES = [np.float32, np.float16, np.float64, np.int32, np.int64, np.uint16, np.uint8, np.bool_]
-SHIPPED = [case for case in load([shipped.scenarios_dir()]) if "huge" not in case.tags]
+SHIPPED = [case for case in load([shipped.scenarios_dir()]) if not set(SET_APART) & set(case.tags)]
 
 
 def read(text: str) -> NDArray[Any]:

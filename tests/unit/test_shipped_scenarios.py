@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from attncheck.scenario import Scenario, Source, load, select
 from attncheck.scenario.memory import Shape, parts
-from attncheck.scenario.select import HUGE
+from attncheck.scenario.select import HUGE, SET_APART
 from attncheck.shipped import scenarios_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ FILES = sorted(scenarios_dir().glob("*.yaml"))
 HOSTILE = {"large-logits", "rising-scores", "huge-logit", "ties"}
 THRESHOLD = 1024
 EVERY = load([scenarios_dir()], base=scenarios_dir(), prefix="shipped/")
-CASES = [case for case in EVERY if HUGE not in case.tags]
+CASES = [case for case in EVERY if not set(SET_APART) & set(case.tags)]
 """What runs unless more is asked for."""
 BY_HAND = [case for case in CASES if "pairs" not in case.tags]
 """Those whose every scenario is about one fault; the others are tested in test_pairs.py."""
@@ -69,7 +69,7 @@ def test_a_file_names_its_schema_and_then_says_what_it_is_there_to_catch(file: P
     schema = lines[0].removeprefix("# yaml-language-server: $schema=")
     assert (file.parent / schema).resolve() == ROOT / "docs" / "scenario.schema.json"
     opening = " ".join(line.lstrip("# ") for line in lines[1 : lines.index("defaults:")])
-    assert "Caught here:" in opening
+    assert ("Timed here:" if file.name.startswith("bench") else "Caught here:") in opening
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

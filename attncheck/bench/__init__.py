@@ -1,0 +1,1 @@
+"""A driver: how fast the backends compute cases that they compute right."""

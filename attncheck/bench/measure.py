@@ -1,0 +1,228 @@
+"""The driver: each case is judged on every contender, and those that are right are timed in turn."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from attncheck.backends.base import BackendUnavailable, CannotRequest, Request
+from attncheck.bench import memory, parts, rates
+from attncheck.bench.contenders import Contender
+from attncheck.bench.events import (
+    BenchEvent,
+    BenchFinished,
+    BenchStarted,
+    CaseRefused,
+    CaseTimed,
+    Part,
+    StationFailed,
+    StationReady,
+    Timing,
+)
+from attncheck.bench.interleave import turns
+from attncheck.bench.judging import Expected, expected, judged
+from attncheck.bench.station import Station
+from attncheck.bench.work import work
+from attncheck.engine.worker import WorkerFailed
+from attncheck.graph import read, write
+from attncheck.problem import Problem
+from attncheck.scenario import command_line
+from attncheck.scenario.memory import readable
+from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import Verdict
+
+WARM = 40
+"""Dispatches before the first that counts, on hardware: a GPU that idles has a clock of its own."""
+
+WARM_SOFTWARE = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to time.
+
+    runs          counted runs of each contender on each case
+    batch         how many of them before it is another's turn
+    beyond        bytes that the sets of buffers of a decoding step exceed together: more than a GPU's cache holds
+    host_memory   most bytes that a case may take here
+    device_memory most bytes that the contenders of a case may hold on the device
+    time_limit    seconds that a worker may take for one answer
+    cancelled     set by a signal handler to end early
+    """
+
+    runs: int = 20
+    batch: int = 5
+    beyond: int = 256 << 20
+    host_memory: int = 8 << 30
+    device_memory: int = 8 << 30
+    time_limit: float = 300.0
+    backend_memory: int | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Ready:
+    """A contender whose outputs are right, with what it was asked; `handle` where a worker has it prepared."""
+
+    contender: Contender
+    station: Station
+    payload: Mapping[str, Any]
+    timing: Timing
+    sets: int
+    handle: int = 0
+    generation: int = -1
+    seconds: list[np.ndarray] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+def bench(
+    cases: Sequence[Scenario], contenders: Sequence[Contender], options: Options
+) -> Generator[BenchEvent, None, None]:
+    """Yields BenchStarted first and BenchFinished last. A backend that cannot start is told and left out."""
+    began = time.perf_counter()
+    yield BenchStarted(tuple(case.id for case in cases), tuple(it.label for it in contenders), options.settings)
+    stations: dict[str, Station] = {}
+    try:
+        yield from _start(contenders, stations, options)
+        there = [it for it in contenders if it.of in stations]
+        for case in cases if there else ():
+            if options.cancelled.is_set():
+                break
+            yield from _case(case, there, stations, options)
+    finally:
+        for station in stations.values():
+            station.end()
+    yield BenchFinished(time.perf_counter() - began, options.cancelled.is_set())
+
+
+def _start(
+    contenders: Sequence[Contender], stations: dict[str, Station], options: Options
+) -> Generator[BenchEvent, None, None]:
+    for name, contender in {it.of: it for it in reversed(contenders)}.items():
+        station = Station(contender.backend, options.time_limit, options.backend_memory)
+        try:
+            hello = station.start(lambda _: None)
+            stations[name] = station
+            yield StationReady(name, hello, rates.measured(station))
+        except BackendUnavailable as error:
+            yield StationFailed(name, str(error))
+
+
+def _case(
+    scenario: Scenario, contenders: Sequence[Contender], stations: Mapping[str, Station], options: Options
+) -> Generator[BenchEvent, None, None]:
+    why = memory.refusal(scenario, options.host_memory)
+    if why is None and scenario.steps:
+        why = "a session of several calls: its steps are timed as cases of their own"
+    if why is not None:
+        yield CaseRefused(scenario.id, why)
+        return
+    case = write.build(scenario)
+    problem = read.any_problem(case.model, case.inputs)
+    if not isinstance(problem, Problem) or problem.invalid:
+        yield CaseRefused(scenario.id, f"it is no attention to be timed: {problem.invalid or problem.kind}")
+        return
+    known = expected(case, problem)
+    timings: list[Timing] = []
+    ready: list[_Ready] = []
+    for contender in contenders:
+        found = _judged(known, contender, stations[contender.of])
+        if isinstance(found, _Ready):
+            ready.append(found)
+            timings.append(found.timing)
+        else:
+            timings.append(found)
+    by_label = {it.label: it for it in _timed(known, ready, options)}
+    done = tuple(by_label.get(it.label, it) for it in timings)
+    words = command_line(scenario)
+    yield CaseTimed(scenario.id, words, case.digest, scenario.dtype, work(problem), known.sample.words, done)
+
+
+def _judged(known: Expected, contender: Contender, station: Station) -> _Ready | Timing:
+    """Ask once, with every check, whatever the contender: only a pass is worth timing."""
+    blank = Timing(contender.of, contender.kernel, contender.label, Verdict.UNSUPPORTED)
+    backend = contender.backend
+    why = backend.unsupported(known.case, known.whole, station.hello)
+    if why is not None:
+        return replace(blank, message=why)
+    try:
+        request = backend.requests(known.case, known.whole, station.hello)[0]
+    except CannotRequest as error:
+        return replace(blank, verdict=Verdict.ERROR, message=str(error))
+    if contender.kernel not in ("", "auto", request.kernel):
+        return replace(blank, message=f"{contender.kernel} does not cover the case; {request.kernel} would run")
+    payload = _payload(request)
+    try:
+        handle = station.prepare(payload)
+    except WorkerFailed as failure:
+        return replace(blank, verdict=failure.verdict, message=failure.message)
+    verdict, message = judged(known, backend, station.run(handle, request.kernel, known.case))
+    station.release(handle)
+    timing = replace(blank, kernel=request.kernel, verdict=verdict, message=message)
+    return _Ready(contender, station, payload, timing, 1) if verdict is Verdict.PASS else timing
+
+
+def _payload(request: Request) -> Mapping[str, Any]:
+    plan = request.payload.get("plan")
+    return request.payload if plan is None else {**request.payload, "apart": parts.apart(plan["dispatches"])}
+
+
+def _timed(known: Expected, ready: Sequence[_Ready], options: Options) -> list[Timing]:
+    """Time what is right, in turn, until each has had its runs."""
+    one = {it.timing.label: memory.device_bytes(known.case, it.payload) for it in ready}
+    total = sum(one.values())
+    if total > options.device_memory:
+        held = " + ".join(f"{readable(size)} of {label}" for label, size in one.items())
+        limit = readable(options.device_memory)
+        told = f"not timed: {held} = {readable(total)} on the device, more than the limit of {limit}"
+        return [replace(it.timing, message=told) for it in ready]
+    for it in ready:
+        share = options.device_memory // len(ready)
+        beyond = 0 if it.station.hello.device.get("software") else _beyond(known, options)
+        it.sets = memory.sets(one[it.timing.label], beyond, share)
+    for it, runs in turns(ready, options.runs, options.batch):
+        if it.timing.verdict is Verdict.PASS and not options.cancelled.is_set():
+            _take_turn(known, it, runs)
+    for it in ready:
+        if it.generation == it.station.generation:
+            it.station.release(it.handle)
+    return [_told(it) for it in ready]
+
+
+def _beyond(known: Expected, options: Options) -> int:
+    """Rows that decode read the cache once: warm in the GPU's own cache it would be another kernel's time."""
+    return options.beyond if known.whole.rows < min(known.whole.kv_len) else 0
+
+
+def _take_turn(known: Expected, it: _Ready, runs: int) -> None:
+    try:
+        if it.generation != it.station.generation:
+            if it.seconds:
+                told = "while it was timed: its process was lost with another contender's"
+                it.timing = replace(it.timing, verdict=Verdict.ERROR, message=told)
+                return
+            it.handle = it.station.prepare(it.payload)
+            it.generation = it.station.generation
+        inputs = {} if it.seconds else known.case.inputs
+        warm = WARM_SOFTWARE if it.station.hello.device.get("software") else WARM
+        it.told = it.station.time(it.handle, inputs, runs=runs, warm=warm, sets=it.sets)
+        it.seconds.append(it.told["seconds"])
+    except WorkerFailed as failure:
+        it.timing = replace(it.timing, verdict=failure.verdict, message=f"while it was timed: {failure.message}")
+
+
+def _told(it: _Ready) -> Timing:
+    if it.timing.verdict is not Verdict.PASS or not it.seconds:
+        return it.timing
+    seconds = np.concatenate(it.seconds)
+    found = tuple(
+        Part(str(part["name"]), bool(part["apart"]), tuple(float(value) for value in seconds[:, column]))
+        for column, part in enumerate(it.told["parts"])
+    )
+    return replace(it.timing, clock=str(it.told["clock"]), parts=found)

@@ -1,0 +1,95 @@
+"""A backend's worker while it is timed: one process a backend, asked in turn, replaced when it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from attncheck.backends import environments
+from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Launch, Outcome
+from attncheck.engine.worker import Worker, WorkerFailed
+from attncheck.graph.case import Case
+from attncheck.vocabulary import Verdict
+
+Answer = TypeVar("Answer")
+
+
+class Station:
+    """The worker of one backend. Nothing else computes while it does: the caller asks one station at a time."""
+
+    def __init__(self, backend: Backend, time_limit: float, memory_limit: int | None) -> None:
+        self._backend = backend
+        self._time_limit = time_limit
+        self._memory_limit = memory_limit
+        self._launch: Launch | None = None
+        self._worker: Worker | None = None
+        self.generation = 0
+        """Counts the workers: what one has prepared, the next has not."""
+
+    def start(self, note: environments.Note) -> Hello:
+        """Start the worker, after making its environment where it has one to be made. Raises BackendUnavailable."""
+        self._launch = environments.ready(self._backend.launch(), note)
+        self.hello = self._live().hello
+        self._backend.check(self.hello)
+        return self.hello
+
+    def prepare(self, payload: Mapping[str, Any]) -> int:
+        """A handle. Raises WorkerFailed."""
+        try:
+            worker = self._live()
+        except BackendUnavailable as error:
+            raise WorkerFailed(Verdict.ERROR, f"could not start again: {error}") from error
+        return self._asked(lambda: worker.prepare(payload, self._time_limit), keep=True)
+
+    def run(self, handle: int, kernel: str, case: Case) -> Outcome:
+        """One run with every check, as an outcome: a failure too, after which the worker is another."""
+        began = time.perf_counter()
+        worker = self._there()
+        try:
+            answer = self._asked(lambda: worker.run(handle, case.inputs, self._time_limit))
+        except WorkerFailed as failure:
+            return Outcome(kernel, failure=failure.verdict, message=failure.message)
+        evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
+        return Outcome(kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)
+
+    def time(self, handle: int, inputs: Mapping[str, Any], *, runs: int, warm: int, sets: int) -> dict[str, Any]:
+        """Durations, as worker/main.py tells. Raises WorkerFailed."""
+        worker = self._there()
+        limit = self._time_limit
+        return self._asked(lambda: worker.time(handle, inputs, limit, runs=runs, warm=warm, sets=sets))
+
+    def release(self, handle: int) -> None:
+        """Give up what was prepared, if it is still there."""
+        if self._worker is not None:
+            worker = self._worker
+            try:
+                self._asked(lambda: worker.release(handle, self._time_limit))
+            except WorkerFailed:
+                return
+
+    def end(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+            self.generation += 1
+
+    def _live(self) -> Worker:
+        if self._worker is None:
+            assert self._launch is not None, "a station starts before it is asked"
+            self._worker = Worker.started(self._launch, self._memory_limit)
+        return self._worker
+
+    def _there(self) -> Worker:
+        assert self._worker is not None, "whoever has a handle has a worker"
+        return self._worker
+
+    def _asked(self, ask: Callable[[], Answer], *, keep: bool = False) -> Answer:
+        """Ask; anything but a clean answer costs the worker, but for a refusal to prepare that is said in a message."""
+        try:
+            return ask()
+        except WorkerFailed as failure:
+            if not (keep and failure.verdict is Verdict.ERROR):
+                self.end()
+            raise

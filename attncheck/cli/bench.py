@@ -1,0 +1,90 @@
+"""``attncheck bench``: how fast the backends compute cases that they compute right."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import click
+
+from attncheck.cli import options
+from attncheck.scenario.model import Kernel
+
+
+@click.command(short_help="Time backends and kernels on cases that they get right.", context_settings=options.CONTEXT)
+@options.CASES
+@options.LIST
+@options.BACKEND
+@click.option(
+    "--kernel",
+    "kernel",
+    multiple=True,
+    type=click.Choice(get_args(Kernel)),
+    metavar="NAME",
+    help=f"Own kernel to time (repeatable), of {', '.join(get_args(Kernel))}.  [default: all but auto]",
+)
+@options.ADAPTER
+@options.SHADERS
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 10000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Timed runs of each contender on each case.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 10000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Runs of one contender before it is the next one's turn.",
+)
+@click.option(
+    "--cache",
+    type=options.Bytes(),
+    default="256M",
+    show_default=True,
+    metavar="SIZE",
+    help="What the buffers that decoding steps take in turn exceed: more than the GPU's own cache holds.",
+)
+@click.option(
+    "--memory-limit",
+    "host_memory",
+    type=options.Bytes(),
+    metavar="SIZE",
+    help="Refuse cases that would need more memory here.  [default: half of this machine's]",
+)
+@click.option(
+    "--device-memory",
+    type=options.Bytes(),
+    default="8G",
+    show_default=True,
+    metavar="SIZE",
+    help="Do not time what would hold more memory on the device.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What a backend may take for one answer.",
+)
+@click.option(
+    "--report",
+    multiple=True,
+    type=options.ReportWish(),
+    metavar="FORMAT[=FILE]",
+    help="Write a report when all is timed: json=FILE; without FILE it takes the place of the table.",
+)
+@click.pass_context
+def bench(ctx: click.Context, /, **given: Any) -> int:
+    """Time attention on backends and kernels, side by side, and hold it against what the adapter can do.
+
+    Without a PATH the shipped cases are timed: those tagged bench on a GPU, those tagged bench-small on an adapter that
+    is software. What is not right is not timed.
+    """
+    from attncheck.cli import benching
+
+    return benching.run(ctx, given)

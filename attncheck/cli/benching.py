@@ -1,0 +1,157 @@
+"""One bench as the terminal sees it: which cases and contenders, the table, the reports, the exit code."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import psutil
+
+from attncheck import __version__
+from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.registry import Settings, UnknownBackend
+from attncheck.bench import measure
+from attncheck.bench.contenders import Contender, contenders
+from attncheck.bench.events import BenchEvent, CaseRefused, CaseTimed, StationFailed
+from attncheck.cli import configuration, options, selection
+from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.output import Bar, Printer
+from attncheck.cli.reported import Wish
+from attncheck.cli.session import interruptible
+from attncheck.engine import trial
+from attncheck.engine.files import write_whole
+from attncheck.reports import bench_json, bench_table
+from attncheck.scenario.model import Kernel, Scenario
+from attncheck.scenario.select import BENCH, BENCH_SMALL, HUGE
+from attncheck.vocabulary import ExitCode
+
+
+def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
+    """Time what the call names. Raises Stop."""
+    settings = Settings(
+        adapters=given["adapter"],
+        shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
+        tables=configuration.backends(ctx.obj),
+    )
+    asked = _contenders(given, settings)
+    cases = _cases(ctx, given, asked)
+    if given["list"]:
+        for case in cases:
+            click.echo(case.id)
+        return ExitCode.OK
+    wishes = tuple(map(Wish.read, given["report"]))
+    _check(wishes)
+    return _run(cases, asked, given, wishes)
+
+
+def _contenders(given: Mapping[str, Any], settings: Settings) -> tuple[Contender, ...]:
+    names = given["backend"] or (options.DEFAULT_CANDIDATE,)
+    if len(set(names)) < len(names):
+        raise Stop(f"a backend is named twice: {', '.join(names)}", ExitCode.USAGE)
+    kernels = tuple(dict.fromkeys(given["kernel"])) or tuple(it for it in get_args(Kernel) if it != "auto")
+    try:
+        return contenders(names, kernels, settings)
+    except UnknownBackend as unknown:
+        raise Stop(str(unknown), ExitCode.USAGE) from None
+
+
+def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contender]) -> list[Scenario]:
+    """The cases that the call names, of which those that are there to be timed go before others."""
+    named = given["what"] or given["case"]
+    tags = given["tag"] or (() if named else (BENCH_SMALL if _software(asked) else BENCH,))
+    # What a case takes is looked at when its turn comes: others are timed all the same.
+    words = {**given, "tag": tags, "memory_limit": sys.maxsize}
+    found = selection.selected(ctx.obj, words, (HUGE,))
+    cases = [case for case in found if isinstance(case, Scenario)]
+    meant = [case for case in cases if not {BENCH, BENCH_SMALL}.isdisjoint(case.tags)]
+    if not cases:
+        raise Stop("a model has no axes to tell its work from: give scenarios, or --case", ExitCode.USAGE)
+    return meant or cases
+
+
+def _software(asked: Sequence[Contender]) -> bool:
+    """Whether the first backend that names its adapter runs on one that is software."""
+    for contender in {it.of: it for it in asked}.values():
+        try:
+            hello = trial.start(contender.backend, progress)
+        except BackendUnavailable as unavailable:
+            raise Stop(f"backend {contender.of} could not start: {unavailable}", ExitCode.BACKEND) from None
+        if "software" in hello.device:
+            return bool(hello.device["software"])
+    return False
+
+
+def _check(wishes: Sequence[Wish]) -> None:
+    for path in (wish.path for wish in wishes if wish.path is not None):
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            wrong = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise Stop(f"cannot write the report {path}: {wrong}\nnothing was run", ExitCode.USAGE)
+
+
+def _run(
+    cases: Sequence[Scenario], asked: Sequence[Contender], given: Mapping[str, Any], wishes: Sequence[Wish]
+) -> ExitCode:
+    cancelled = threading.Event()
+    told = measure.Options(
+        runs=given["runs"],
+        batch=given["batch"],
+        beyond=given["cache"],
+        host_memory=given["host_memory"] or psutil.virtual_memory().total // 2,
+        device_memory=given["device_memory"],
+        time_limit=given["time_limit"],
+        cancelled=cancelled,
+        settings={"attncheck": __version__, "runs": str(given["runs"]), "shaders": given["shaders"] or "shipped"},
+    )
+    printer = Printer(silent=any(wish.path is None for wish in wishes))
+    table = bench_table.Table(printer.width)
+    events: list[BenchEvent] = []
+    bar = Bar(len(cases), wanted=True)
+    with interruptible(cancelled), bar, closing(measure.bench(cases, asked, told)) as happening:
+        for event in happening:
+            events.append(event)
+            lines = table.lines(event)
+            if lines or isinstance(event, StationFailed):
+                with bar.aside():
+                    printer.print(lines)
+                    if isinstance(event, StationFailed):
+                        error(f"backend {event.backend} could not start: {event.message}")
+            if isinstance(event, CaseTimed | CaseRefused):
+                bar.advance(event.case)
+    written = _write(events, wishes)
+    code = _code(events, interrupted=cancelled.is_set())
+    return code if written or code is ExitCode.INTERRUPTED else ExitCode.INTERNAL
+
+
+def _write(events: Sequence[BenchEvent], wishes: Sequence[Wish]) -> bool:
+    """Whether every report could be written."""
+    done = True
+    for wish in wishes:
+        text = bench_json.text(events)
+        if wish.path is None:
+            sys.stdout.write(text)
+            continue
+        try:
+            write_whole(wish.path, text.encode())
+        except OSError as failed:
+            done = False
+            error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
+    return done
+
+
+def _code(events: Sequence[BenchEvent], *, interrupted: bool) -> ExitCode:
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    timings = [timing for event in events if isinstance(event, CaseTimed) for timing in event.timings]
+    if any(timing.failed for timing in timings):
+        return ExitCode.FAILED
+    if any(isinstance(event, StationFailed) for event in events):
+        return ExitCode.BACKEND
+    if not any(timing.timed for timing in timings):
+        error("nothing was timed")
+        return ExitCode.NOTHING
+    return ExitCode.OK

@@ -1,0 +1,180 @@
+"""The JSON document of a bench: everything that was seen, in a form with a version and a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from attncheck import __version__
+from attncheck.bench import comparison
+from attncheck.bench.events import (
+    BenchEvent,
+    BenchFinished,
+    BenchStarted,
+    CaseRefused,
+    CaseTimed,
+    StationFailed,
+    StationReady,
+    Timing,
+)
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """What was timed by itself; apart: it only moves rows into place, and is not in the contender's time."""
+
+    name: str
+    apart: bool
+    median: float
+
+
+@dataclass(frozen=True)
+class RowEntry:
+    """One contender on one case; numbers are null where nothing was timed.
+
+    label            as the table shows it: the backend, and the kernel asked for
+    kernel           what ran
+    median, p10, p90 seconds of a run without what is apart; seconds: every run
+    apart            median seconds of what only moves rows
+    to_naive         how many times as fast as the naive kernel; to_ort_webgpu: as ONNX Runtime's WebGPU provider
+    """
+
+    backend: str
+    label: str
+    kernel: str
+    verdict: str
+    message: str
+    clock: str
+    median: float | None
+    p10: float | None
+    p90: float | None
+    apart: float | None
+    to_naive: float | None
+    to_ort_webgpu: float | None
+    seconds: tuple[float, ...]
+    parts: tuple[PartEntry, ...]
+
+
+@dataclass(frozen=True)
+class CaseEntry:
+    """One case. `message` says why nobody was given it; flop, bytes and kv_bytes are the least that any kernel does."""
+
+    id: str
+    axes: str
+    digest: str
+    message: str
+    judged: str
+    dtype: str
+    flop: int
+    bytes: int
+    kv_bytes: int
+    rows: tuple[RowEntry, ...]
+
+
+@dataclass(frozen=True)
+class RatesEntry:
+    """What the adapter was seen to do at its best: operations a second, and bytes read and written a second."""
+
+    fma: float
+    copy: float
+    matrix: float | None
+
+
+@dataclass(frozen=True)
+class StationEntry:
+    """A backend; `message` says why it could not start."""
+
+    name: str
+    started: bool
+    versions: dict[str, str] = field(default_factory=dict)
+    device: dict[str, Any] = field(default_factory=dict)
+    rates: RatesEntry | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bench. `bench` is the version of this format; `software`: whether absolute durations say nothing."""
+
+    bench: int
+    attncheck: str
+    interrupted: bool
+    seconds: float
+    software: bool
+    settings: dict[str, str]
+    backends: tuple[StationEntry, ...]
+    cases: tuple[CaseEntry, ...]
+
+
+def text(events: Sequence[BenchEvent]) -> str:
+    """The document of a bench's events."""
+    data = TypeAdapter(Bench).dump_python(document(events), mode="json", warnings=False)
+    return json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def schema_text() -> str:
+    """The JSON Schema of the document, draft 2020-12."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "attncheck bench"}
+    schema = TypeAdapter(Bench).json_schema(mode="serialization")
+    return json.dumps({**head, **schema, **head}, indent=2, ensure_ascii=False) + "\n"
+
+
+def document(events: Sequence[BenchEvent]) -> Bench:
+    """The document of what has happened so far."""
+    started = next((it for it in events if isinstance(it, BenchStarted)), BenchStarted((), ()))
+    finished = next((it for it in events if isinstance(it, BenchFinished)), BenchFinished(0.0, interrupted=True))
+    ready = [it for it in events if isinstance(it, StationReady)]
+    return Bench(
+        bench=FORMAT,
+        attncheck=__version__,
+        interrupted=finished.interrupted,
+        seconds=finished.seconds,
+        software=any(bool(it.hello.device.get("software")) for it in ready),
+        settings=dict(started.settings),
+        backends=tuple(_station(it) for it in events if isinstance(it, StationReady | StationFailed)),
+        cases=tuple(_case(it) for it in events if isinstance(it, CaseTimed | CaseRefused)),
+    )
+
+
+def _station(event: StationReady | StationFailed) -> StationEntry:
+    if isinstance(event, StationFailed):
+        return StationEntry(event.backend, started=False, message=event.message)
+    rates = None if event.rates is None else RatesEntry(**asdict(event.rates))
+    return StationEntry(event.backend, True, dict(event.hello.versions), dict(event.hello.device), rates)
+
+
+def _case(event: CaseTimed | CaseRefused) -> CaseEntry:
+    if isinstance(event, CaseRefused):
+        return CaseEntry(event.case, "", "", event.message, "", "", 0, 0, 0, ())
+    rows = tuple(_row(timing, event.timings) for timing in event.timings)
+    work = event.work
+    return CaseEntry(
+        event.case, event.axes, event.digest, "", event.judged, event.dtype, work.flop, work.bytes, work.kv_bytes, rows
+    )
+
+
+def _row(timing: Timing, timings: Sequence[Timing]) -> RowEntry:
+    of = timing.summary if timing.timed else None
+    moving = timing.moving
+    return RowEntry(
+        backend=timing.backend,
+        label=timing.label,
+        kernel=timing.kernel,
+        verdict=str(timing.verdict),
+        message=timing.message,
+        clock=timing.clock,
+        median=None if of is None else of.median,
+        p10=None if of is None else of.p10,
+        p90=None if of is None else of.p90,
+        apart=None if moving is None else moving.median,
+        to_naive=comparison.against(timing, comparison.naive_of(timing, timings)),
+        to_ort_webgpu=comparison.against(timing, comparison.webgpu_of(timings)),
+        seconds=timing.seconds,
+        parts=tuple(PartEntry(it.name, it.apart, it.median) for it in timing.parts),
+    )

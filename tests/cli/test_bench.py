@@ -1,0 +1,94 @@
+"""`attncheck bench` as a user calls it: a table of ratios on software, a report by its schema, mistakes said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from attncheck.vocabulary import ExitCode
+
+from .frozen import ROOT, attncheck
+
+FILE = """\
+defaults: {op: gqa, heads: 4, kv_heads: 2, head_dim: 16}
+scenarios:
+  - {name: prefill, q_len: 24}
+  - {name: decode, q_len: 1, past_len: 40}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.yaml").write_text(FILE, encoding="utf-8")
+    return tmp_path
+
+
+def report(folder: Path) -> Any:
+    document = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "docs" / "bench.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(document, schema)
+    return document
+
+
+def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(folder: Path) -> None:
+    words = ("--kernel", "naive", "--kernel", "online", "--runs", "3", "--batch", "2", "--report", "json=bench.json")
+    ran = attncheck("bench", "mine.yaml", *words, folder=folder)
+    assert ran.code == ExitCode.OK, ran.stderr
+    document = report(folder)
+    assert [case["id"] for case in document["cases"]] == ["mine.yaml::prefill", "mine.yaml::decode"]
+    for case in document["cases"]:
+        naive, online = case["rows"]
+        assert [naive["label"], online["label"]] == ["wgsl naive", "wgsl online"]
+        assert naive["to_naive"] == 1.0
+        assert online["to_naive"] == pytest.approx(naive["median"] / online["median"])
+        for row in case["rows"]:
+            assert row["verdict"] == "pass"
+            assert len(row["seconds"]) == 3
+            assert all(second > 0 for second in row["seconds"])
+            assert row["p10"] <= row["median"] <= row["p90"]
+            assert row["apart"] > 0
+        assert [part["name"] for part in naive["parts"] if not part["apart"]] == [
+            "naive_scores", "naive_softmax", "naive_output",
+        ]  # fmt: skip
+    (backend,) = document["backends"]
+    assert backend["rates"]["fma"] > 0
+    assert backend["rates"]["copy"] > 0
+    if document["software"]:
+        assert "only ratios are shown" in " ".join(ran.stdout.split())
+        assert "TFLOP/s" not in ran.stdout
+        assert "median" not in ran.stdout
+
+
+def test_only_cases_tagged_bench_of_a_file_that_has_some_are_timed(folder: Path) -> None:
+    (folder / "mine.yaml").write_text(FILE + "  - {name: meant, q_len: 2, tags: [bench]}\n", encoding="utf-8")
+    assert attncheck("bench", "mine.yaml", "--list", folder=folder).stdout.split() == ["mine.yaml::meant"]
+
+
+def test_a_case_that_does_not_fit_is_refused_and_nothing_timed_is_exit_code_5(folder: Path) -> None:
+    ran = attncheck("bench", "mine.yaml::decode", "--memory-limit", "1K", "--kernel", "online", folder=folder)
+    assert ran.code == ExitCode.NOTHING
+    assert "not timed: it would take" in ran.stdout
+    ran = attncheck("bench", "mine.yaml::decode", "--device-memory", "1K", "--kernel", "online", folder=folder)
+    assert ran.code == ExitCode.NOTHING
+    assert "on the device, more than the limit of 1.0 KiB" in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--backend", "wgls"), ExitCode.USAGE, "there is no backend 'wgls', did you mean 'wgsl'?"),
+        (("--backend", "wgsl", "--backend", "wgsl"), ExitCode.USAGE, "a backend is named twice"),
+        (("--report", "json=nowhere/b.json"), ExitCode.USAGE, "there is no folder nowhere"),
+        (("--report", "html=b"), ExitCode.USAGE, "names no format"),
+        (("--adapter", "no-such"), ExitCode.BACKEND, "no adapter matches 'no-such'"),
+        (("-k", "nothing"), ExitCode.NOTHING, "leaves none of 2 cases"),
+    ],
+)
+def test_mistakes_are_said(folder: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = attncheck("bench", "mine.yaml", *words, folder=folder)
+    assert ran.code == code, ran.stderr
+    assert said in ran.stderr

@@ -1,0 +1,234 @@
+"""What a bench is made of, beside the clock: work, quantiles, turns, samples, what is apart, what is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncheck.backends.base import Evidence, Outcome
+from attncheck.backends.wgsl import Wgsl
+from attncheck.bench import comparison, memory, sampling
+from attncheck.bench.events import Part, Timing
+from attncheck.bench.interleave import turns
+from attncheck.bench.judging import expected, judged
+from attncheck.bench.parts import apart
+from attncheck.bench.statistics import summary
+from attncheck.bench.work import Work, work
+from attncheck.graph import read, write
+from attncheck.graph.case import Case
+from attncheck.oracle.ask import answer
+from attncheck.problem import Problem
+from attncheck.scenario import Scenario, from_command_line
+from attncheck.vocabulary import Verdict
+from tests.device import plan, worker_module
+from tests.device import work as given_work
+
+D, HEADS = 16, 4
+SIZES = f"op=gqa heads={HEADS} kv_heads=2 head_dim={D}"
+
+
+def posed(axes: str) -> tuple[Case, Problem]:
+    """A case of SIZES, of which `axes` may say some anew."""
+    said = dict(word.split("=", 1) for word in f"{SIZES} {axes}".split())
+    case = write.build(from_command_line(" ".join(f"{axis}={value}" for axis, value in said.items())))
+    problem = read.any_problem(case.model, case.inputs)
+    assert isinstance(problem, Problem)
+    return case, problem
+
+
+def least(axes: str) -> Work:
+    return work(posed(axes)[1])
+
+
+@pytest.mark.parametrize(("axes", "pairs", "slots"), [
+    ("q_len=10", 10 * 11 // 2, 10),
+    ("q_len=10 causal=false", 10 * 10, 10),
+    ("q_len=10 window=3", 1 + 2 + 8 * 3, 10),
+    ("q_len=1 past_len=99", 100, 100),
+    ("q_len=1 past_len=99 window=7", 7, 7),
+    ("q_len=2 past_len=5 window=1", 2, 2),
+    ("q_len=1 past_len=9+4 batch=2", 10 + 5, 10 + 5),
+])  # fmt: skip
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float16", 2)])
+def test_work_is_4_operations_a_dim_for_each_visible_pair_and_every_byte_once(
+    axes: str, pairs: int, slots: int, dtype: str, size: int
+) -> None:
+    found = least(f"{axes} dtype={dtype}")
+    rows = sum(posed(axes)[1].q_len)
+    assert found.flop == 4 * pairs * HEADS * D
+    assert found.kv_bytes == 2 * slots * 2 * D * size
+    assert found.bytes == found.kv_bytes + 2 * rows * HEADS * D * size
+
+
+def test_a_floor_is_the_longer_of_arithmetic_and_memory() -> None:
+    needs = Work(flop=600, kv_bytes=10, bytes=20)
+    assert needs.floor(flop_rate=100.0, byte_rate=10.0) == 6.0
+    assert needs.bound_by(100.0, 10.0) == "arithmetic"
+    assert needs.floor(flop_rate=1000.0, byte_rate=10.0) == 2.0
+    assert needs.bound_by(1000.0, 10.0) == "memory"
+
+
+def test_a_summary_is_the_median_and_the_tenths_interpolated() -> None:
+    found = summary([float(it) for it in range(10, -1, -1)])
+    assert (found.runs, found.p10, found.median, found.p90) == (11, 1.0, 5.0, 9.0)
+    assert summary([1.0, 2.0]).median == 1.5
+    assert summary([3.0]).p90 == 3.0
+    with pytest.raises(ValueError, match="no run"):
+        summary([])
+
+
+@given(st.lists(st.sampled_from("abcd"), unique=True, min_size=1), st.integers(1, 50), st.integers(1, 60))
+def test_turns_give_everyone_all_runs_and_nobody_two_batches_more_than_another(
+    timed: list[str], runs: int, batch: int
+) -> None:
+    had: Counter[str] = Counter()
+    for one, count in turns(timed, runs, batch):
+        assert 1 <= count <= batch
+        had[one] += count
+        assert max(had.values()) - min(had[it] for it in timed) <= batch
+    assert dict(had) == dict.fromkeys(timed, runs)
+
+
+def test_every_other_round_goes_backwards() -> None:
+    assert [one for one, _ in turns("abc", 3, 1)] == list("abccbaabc")
+
+
+@given(st.integers(1, 20_000))
+def test_chosen_rows_are_64_and_hold_both_ends_and_the_sides_of_powers_of_two(count: int) -> None:
+    rows = sampling.chosen_rows(count)
+    assert len(rows) == len(set(rows)) == min(count, 64)
+    assert list(rows) == sorted(rows)
+    assert {0, count - 1} <= set(rows)
+    if count > 4096:
+        assert {63, 64, 1023, 1024, count - 64} <= set(rows)
+        assert np.diff(rows).max() < count // 4
+
+
+@pytest.mark.parametrize("axes", [
+    "q_len=40 past_len=9",
+    "q_len=40 window=7 softcap=3 dtype=float16",
+    "q_len=40 batch=3 past_len=5+0+9 sink=true",
+    "op=mha q_len=40 past_len=9 kv_heads=4",
+])  # fmt: skip
+def test_the_answer_to_sampled_rows_is_theirs_in_the_answer_to_all(axes: str) -> None:
+    case, problem = posed(axes)
+    sampled = sampling.Sample((0, problem.batch - 1)[: problem.batch], (0, 3, 38, 39), problem.batch, 40)
+    smaller, inputs = sampling.cut(problem, case.inputs, sampled)
+    (own,) = answer(smaller, inputs)
+    whole = answer(problem, case.inputs)[0]
+    for array in ("values", "compute", "storage"):
+        of_all = {problem.output.name: getattr(whole, array)}
+        expected_rows: Any = sampling.of_output(problem, of_all, sampled)[problem.output.name]
+        np.testing.assert_allclose(getattr(own, array), expected_rows, rtol=1e-12, atol=1e-14)
+
+
+def test_a_small_case_and_one_that_cannot_be_cut_are_judged_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sampling.sample(posed("q_len=99")[1]).words == "all rows"
+    monkeypatch.setattr(sampling, "SCORES", 0)
+    assert sampling.sample(posed("q_len=99")[1]).words == "64 of 99 rows a head"
+    for axes in ("rotary=half", "mask=1x1xSxT op=attention", "past_len=1+2 q_len=99+3 batch=2 query_seqlens=true"):
+        problem = posed(f"q_len=99 {axes}")[1]
+        assert sampling.sample(problem).whole, axes
+    monkeypatch.setattr(sampling, "CACHE", 0)
+    assert sampling.sample(posed("q_len=99 batch=5")[1]).words == "64 of 99 rows a head of 2 of 5 batch entries"
+
+
+def outcome(case: Case, problem: Problem) -> Outcome:
+    """What a backend without any fault gives."""
+    dtypes = {output.name: output.dtype for output in case.outputs}
+    outputs: dict[str, Any] = {it.output: it.values.astype(dtypes[it.output]) for it in answer(problem, case.inputs)}
+    return Outcome("online", outputs, Evidence("here", ("online",)))
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_what_is_timed_is_what_the_oracle_lets_pass(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if few:
+        monkeypatch.setattr(sampling, "SCORES", 0)
+    case, problem = posed("q_len=99 past_len=7 batch=2")
+    known = expected(case, problem)
+    assert known.sample.whole is not few
+    right = outcome(case, problem)
+    assert judged(known, Wgsl(), right) == (Verdict.PASS, "")
+
+    def with_change(name: str, place: tuple[int, ...]) -> tuple[Verdict, str]:
+        changed = right.outputs[name].copy()
+        changed[place] += 1
+        return judged(known, Wgsl(), replace(right, outputs={**right.outputs, name: changed}))
+
+    verdict, message = with_change("output", (1, 98, 5))
+    assert verdict is Verdict.MISMATCH
+    assert message.startswith("output differs by 1 where ")
+    assert with_change("present_key", (0, 1, 3, 2))[0] is Verdict.MISMATCH
+    assert with_change("present_value", (1, 1, 105, 2))[0] is Verdict.MISMATCH
+    failed = judged(known, Wgsl(), Outcome("online", failure=Verdict.CRASH, message="it died"))
+    assert failed == (Verdict.CRASH, "it died")
+    assert judged(known, Wgsl(), replace(right, outputs={}))[0] is Verdict.MALFORMED
+
+
+def test_only_what_moves_rows_of_the_cache_is_apart() -> None:
+    shapes = from_command_line(f"{SIZES} q_len=2 past_len=3 dtype=float16")
+    dispatches = [vars(it) for it in plan(given_work(shapes), "online").dispatches]
+    told = [(it["shader"], it["bindings"][-1], moves) for it, moves in zip(dispatches, apart(dispatches), strict=True)]
+    moved = [(shader, target) for shader, target, moves in told if moves]
+    assert moved == [("append", "present_key")] * 2 + [("append", "present_value")] * 2
+    assert [shader for shader, _, moves in told if not moves] == ["append", "online"], "of the query, in f32"
+
+
+def test_dispatches_are_parts_of_their_own_unless_they_are_too_many_for_the_clock() -> None:
+    timing = worker_module("timing")
+    few = [{"shader": name} for name in ("append", "a", "b")]
+    assert [tuple(it) for it in timing.parts_of(few, [True, False, False])] == [
+        ("append", True, [0]),
+        ("a", False, [1]),
+        ("b", False, [2]),
+    ]
+    many = few + [{"shader": name} for _ in range(50) for name in ("a", "b")]
+    found = timing.parts_of(many, [True, *[False] * 102])
+    assert [(it.name, it.apart, len(it.dispatches)) for it in found] == [("append", True, 1), ("a + b", False, 102)]
+
+
+@pytest.mark.parametrize(("one", "beyond", "most", "sets"), [
+    (100, 1000, 10_000, 10),
+    (100, 1001, 10_000, 11),
+    (100, 1000, 550, 5),
+    (100, 0, 550, 1),
+    (1000, 2500, 900, 1),
+])  # fmt: skip
+def test_sets_of_buffers_exceed_the_cache_as_far_as_memory_goes(one: int, beyond: int, most: int, sets: int) -> None:
+    assert memory.sets(one, beyond, most) == sets
+
+
+def test_a_case_beyond_the_memory_is_refused_with_its_arithmetic() -> None:
+    large: Scenario = from_command_line(f"{SIZES} q_len=1 past_len=9999 batch=8 dtype=float16")
+    assert memory.refusal(large, 1 << 40) is None
+    # past and present of keys and values: 4 x 8 x 2 x 10,000 x 16 elements of 2 bytes, and 8 in the oracle
+    assert memory.refusal(large, 1 << 20) == (
+        "it would take 97.7 MiB, more than the limit of 1.0 MiB: past and present, "
+        "4 x batch 8 x kv_heads 2 x keys 10000 x head_dim 16 x 10 bytes = 97.7 MiB"
+    )
+
+
+def timing(label: str, *seconds: float, verdict: Verdict = Verdict.PASS) -> Timing:
+    backend, _, kernel = label.partition(" ")
+    parts = (Part(kernel, False, seconds), Part("append", True, tuple(9.0 for _ in seconds))) if seconds else ()
+    return Timing(backend, kernel, label, verdict, parts=parts)
+
+
+def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None:
+    every = [timing("wgsl naive", 8.0, 6.0, 100.0), timing("wgsl online", 2.0), timing("wgsl-dawn online", 4.0)]
+    every += [timing("ort-webgpu@1.27.0", 16.0), timing("wgsl flash", verdict=Verdict.MISMATCH)]
+    naive = [comparison.naive_of(it, every) for it in every]
+    assert [it is every[0] for it in naive] == [True] * 5, "where a backend has none, another's"
+    assert [comparison.against(it, naive[0]) for it in every] == [1.0, 4.0, 2.0, 0.5, None]
+    webgpu = comparison.webgpu_of(every)
+    assert [comparison.against(it, webgpu) for it in every] == [2.0, 8.0, 4.0, 1.0, None]
+    assert comparison.against(every[1], None) is None
+    moving = every[1].moving
+    assert moving is not None
+    assert moving.median == 9.0
