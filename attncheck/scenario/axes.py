@@ -392,6 +392,13 @@ AXES: dict[str, Axis] = {
             ops=("paged",),
         ),
         Axis(
+            "slot_mapping",
+            Boolean(),
+            "the slot of the cache in which each new token is stored is said by this input, as the table has it",
+            default=False,
+            ops=("paged",),
+        ),
+        Axis(
             "layout",
             Choice(get_args(Layout)),
             "`bsnh`: 3-D tensors [batch, rows, heads · dim]; `bnsh`: 4-D tensors [batch, heads, rows, dim], on "

@@ -108,6 +108,7 @@ class Scenario:
     kv_cache          integers that past and present hold; None: the dtype. kv_scales: what has a scale of its own
     sparse_block      tokens of a block of the block masks; sparse_layouts: how many of these heads take in turn
     page              tokens of a page of the cache, where there are pages
+    slot_mapping      whether the graph says in which slot of the pages each new token is stored
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
@@ -164,6 +165,7 @@ class Scenario:
     sparse_block: int = 16
     sparse_layouts: int = 1
     page: int = 16
+    slot_mapping: bool = False
     softmax_precision: Precision | None = None
     dims: Dims = "static"
     opset: int = 0

@@ -115,6 +115,7 @@ def scenario(
         sparse_block=values["sparse_block"],
         sparse_layouts=values["sparse_layouts"],
         page=values["page"],
+        slot_mapping=values["slot_mapping"],
         softmax_precision=None if values["softmax_precision"] == "default" else values["softmax_precision"],
         dims=values["dims"],
         layout=values["layout"],

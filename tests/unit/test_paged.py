@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 
@@ -143,6 +144,64 @@ def test_what_nobody_wrote_to_be_kept_is_not_stated() -> None:
 def test_what_the_text_forbids_has_no_answer(name: str, value: list[int], said: str) -> None:
     case = write.build(from_command_line(RAGGED))
     assert said in read.problem(case.model, {**case.inputs, name: np.array(value, np.int32)}).invalid
+
+
+def with_input(text: str, index: int, array: NDArray[Any] | None = None, **attributes: Any) -> tuple[bytes, Arrays]:
+    """The model of a paged case with an array at input `index`, "more", and other attributes; and its arrays."""
+    case = write.build(from_command_line(text))
+    model = onnx.load_model_from_string(case.model)
+    (node,) = model.graph.node
+    node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
+    if array is None:
+        return model.SerializeToString(), dict(case.inputs)
+    node.input.extend([""] * (index + 1 - len(node.input)))
+    node.input[index] = "more"
+    return model.SerializeToString(), {**case.inputs, "more": array}
+
+
+CHUNKS = "op=paged page=4 q_len=3+0+5 past_len=6+4+9"
+
+
+def test_a_slot_mapping_says_where_the_table_puts_new_tokens() -> None:
+    case = write.build(from_command_line(f"{CHUNKS} slot_mapping=true"))
+    table, said = case.inputs["block_table"], case.inputs["slot_mapping"]
+    places = [(0, slot) for slot in (6, 7, 8)] + [(2, slot) for slot in (9, 10, 11, 12, 13)]
+    assert said.tolist() == [table[entry, slot // 4] * 4 + slot % 4 for entry, slot in places]
+    plain, _ = fed(CHUNKS)
+    found = read.problem(case.model, case.inputs)
+    assert (found.past_len, found.invalid) == (plain.past_len, "")
+    moved = {**case.inputs, "slot_mapping": np.where(np.arange(8) == 3, -1, said)}
+    with pytest.raises(read.Unreadable, match=r"stores token 3 in slot -1 .* reads its key from slot \d+, and no text"):
+        read.problem(case.model, moved)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ([0, 0], ""),
+        ([5, 14], ""),
+        ([99, 99, 1], ""),
+        ([4, 14], "attention_metadata says max_query_len_bound 4, and there are 5"),
+        ([5, 13, 0], "attention_metadata says max_kv_len_bound 13, and there are 14"),
+    ],
+)
+def test_metadata_holds_bounds_that_no_length_exceeds(bounds: list[int], said: str) -> None:
+    assert read.problem(*with_input(CHUNKS, 16, np.array(bounds, np.int32))).invalid == said
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ("kv_cache_layout", "LATENT", "kv_cache_layout=LATENT .* columns of its keys"),
+        ("v_head_size", 8, "v_head_size=8 .* LATENT"),
+        ("rotary_offset", 8, "rotary_offset=8 .* leading dims"),
+        ("k_quant_type", "PER_TENSOR", "k_quant_type=PER_TENSOR .* no scales"),
+        ("v_cache_dtype", "int4", "v_cache_dtype=int4 .* pages hold float16"),
+    ],
+)
+def test_a_cache_in_another_form_is_named(attribute: str, value: Any, words: str) -> None:
+    with pytest.raises(read.Unreadable, match=words):
+        read.problem(*with_input(CHUNKS, 0, **{attribute: value}))
 
 
 def test_keys_in_a_block_that_nothing_maps_are_named_as_not_read() -> None:

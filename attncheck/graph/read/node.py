@@ -87,6 +87,16 @@ class Node:
             )
         return columns // (heads + beside)
 
+    def refuse_beyond(self, inputs: int, outputs: int) -> None:
+        """Raise Unreadable when an input or output is given behind those that attncheck knows."""
+        for word, names, known in (("input", self._inputs, inputs), ("output", self._outputs, outputs)):
+            more = [name for name in names[known:] if name]
+            if more:
+                raise Unreadable(
+                    f"{self.op} with {word} {names.index(more[0])}, {more[0]}, is not read by attncheck {_known()}: it "
+                    f"knows {known} of them"
+                )
+
     def refuse_inputs(self, indices: dict[int, str]) -> None:
         """Raise Unreadable when an input that attncheck does not know yet is given."""
         given = [word for index, word in indices.items() if self.name(index) is not None]

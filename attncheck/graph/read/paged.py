@@ -4,12 +4,14 @@ The new tokens of all sequences follow each other without padding; ``cumulative_
 begins. Keys and values lie in blocks that ``block_table`` deals out, and the node writes the new ones into them in
 place: slot s of a sequence is row s mod block_size of its block s div block_size. Rotary counts from ``past_seqlens``;
 the window counts the query's own key (the text says "left_window_size", ONNX Runtime's CUDA kernels count so).
+``slot_mapping`` is read where it says what follows from the table; ``attention_metadata`` holds bounds, no lengths.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +23,16 @@ from attncheck.problem import Norm, Problem, Rotary, Scattered, Tensor
 _ATTRIBUTES = (
     "num_heads", "kv_num_heads", "scale", "softcap", "local_window_size", "is_causal", "do_rotary",
     "rotary_interleaved", "rotary_offset", "qk_norm_epsilon", "kv_cache_layout", "k_quant_type", "v_quant_type",
+    "k_cache_dtype", "v_cache_dtype", "v_head_size",
 )  # fmt: skip
-_DEFAULTS = {"rotary_offset": 0, "kv_cache_layout": b"SEPARATE", "k_quant_type": b"NONE", "v_quant_type": b"NONE"}
+_DEFAULTS: dict[str, tuple[Any, str]] = {
+    "rotary_offset": (0, "only leading dims of a head turn in a Problem"),
+    "kv_cache_layout": (b"SEPARATE", "a Problem has no values that are columns of its keys"),
+    "v_head_size": (0, "it belongs to the LATENT layout"),
+    "k_quant_type": (b"NONE", "pages of integers have no scales in a Problem"),
+    "v_quant_type": (b"NONE", "pages of integers have no scales in a Problem"),
+}
+"""Attributes that are read at their default only: that, and why nothing else is."""
 Int = NDArray[np.int64]
 
 
@@ -46,10 +56,7 @@ class _Lengths:
 def read(node: Node) -> Problem:
     """The Problem of a PagedAttention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
-    for attribute, default in _DEFAULTS.items():
-        if node.attribute(attribute, default) != default:
-            raise Unreadable(f"{node.op} with the attribute {attribute} is not read by attncheck")
-    node.refuse_inputs({10: "slot_mapping", 14: "k_scale", 15: "v_scale"})
+    _refuse_others(node)
     heads, kv_heads = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
     lengths = _lengths(node)
     query, key, value = _new(node, lengths, heads, kv_heads)
@@ -57,6 +64,7 @@ def read(node: Node) -> Problem:
     head_dim = node.required(3)[1].shape[3]
     before = _pages(node, table, np.full(len(table), table.shape[1] * node.required(3)[1].shape[1]))
     after = _pages(node, table, lengths.total)
+    _hold_slots(node, lengths, after)
     rotary = _rotary(node, lengths)
     return Problem(
         op=node.op,
@@ -90,6 +98,45 @@ def read(node: Node) -> Problem:
         norm=_norm(node),
         invalid=_invalid(node, lengths, table, rotary),
     )
+
+
+def _refuse_others(node: Node) -> None:
+    """Raise Unreadable for caches in other forms than two of the queries' dtype."""
+    for attribute, (default, why) in _DEFAULTS.items():
+        said = node.attribute(attribute, default)
+        if said != default:
+            word = said.decode() if isinstance(said, bytes) else said
+            raise Unreadable(f"{node.op} with the attribute {attribute}={word} is not read by attncheck: {why}")
+    for attribute in ("k_cache_dtype", "v_cache_dtype"):
+        said = node.attribute(attribute, b"").decode()
+        if said not in ("", node.dtype(0)):
+            raise Unreadable(
+                f"{node.op} with the attribute {attribute}={said} is not read by attncheck: pages hold "
+                f"{node.dtype(0)}, as queries do"
+            )
+    node.refuse_inputs({14: "k_scale", 15: "v_scale"})
+
+
+def _hold_slots(node: Node, it: _Lengths, at: Scattered) -> None:
+    """Raise Unreadable where ``slot_mapping`` stores a token elsewhere than ``block_table`` reads its key.
+
+    "Block_table is still required, because it defines the read path": what it then reads there, no text says.
+    """
+    said = node.array(10)
+    if said is None:
+        return
+    steps = np.arange(it.rows)
+    slots = np.minimum(it.past[:, None] + steps, at.places.shape[1] - 1)
+    wanted = np.take_along_axis(at.places.astype(np.int64), slots, axis=1)[steps < it.new[:, None]]
+    found = np.asarray(said, np.int64).reshape(-1)
+    if found.shape != wanted.shape:
+        raise Unreadable(f"{node.op} with a slot_mapping of {found.size} slots for {wanted.size} tokens is not read")
+    if (found != wanted).any():
+        at_token = int(np.argmax(found != wanted))
+        raise Unreadable(
+            f"{node.op} with a slot_mapping that stores token {at_token} in slot {found[at_token]} is not read by "
+            f"attncheck: block_table reads its key from slot {wanted[at_token]}, and no text says what stands there"
+        )
 
 
 def _lengths(node: Node) -> _Lengths:
@@ -178,9 +225,26 @@ def _invalid(node: Node, it: _Lengths, table: Int, rotary: Rotary | None) -> str
     used = np.arange(table.shape[1]) * size < it.total[:, None]
     if ((table[used] < 0) | (table[used] >= pages)).any():
         raise Unreadable(f"{node.op} whose block_table maps no block to some of the keys is not read by attncheck")
+    if understated := _understated(node, it):
+        return understated
     if node.attribute("do_rotary", 0) and rotary is None:
         return "do_rotary=1 needs cos_cache and sin_cache"
     cos = node.array(8)
     if rotary is not None and cos is not None and rotary.positions.max(initial=0) >= cos.shape[0]:
         return f"position {rotary.positions.max()} lies outside of the {cos.shape[0]} rows of cos_cache"
+    return ""
+
+
+def _understated(node: Node, it: _Lengths) -> str:
+    """Which bound of ``attention_metadata`` is below what there is, or nothing: "an under-sized bound violates the
+    contract". Otherwise the bounds "never enter a mask comparison", and 0 says nothing.
+    """
+    said = node.array(16)
+    if said is None:
+        return ""
+    bounds = [int(bound) for bound in np.asarray(said).reshape(-1)]
+    longest = (("max_query_len_bound", it.rows), ("max_kv_len_bound", int(it.total.max(initial=0))))
+    for (name, real), bound in zip(longest, bounds, strict=False):
+        if 0 < bound < real:
+            return f"attention_metadata says {name} {bound}, and there are {real}"
     return ""

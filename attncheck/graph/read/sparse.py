@@ -117,6 +117,9 @@ def _invalid(node: Node, total: Int, capacity: int, rotary: Rotary | None) -> st
     """Why the operator's text forbids the node, or nothing."""
     if node.attribute("do_rotary", 0) and rotary is None:
         return "do_rotary=1 needs cos_cache and sin_cache"
+    longest = int(np.asarray(node.required(7)[1]).reshape(-1)[0])
+    if longest < total.max(initial=0):
+        return f"total_sequence_length is {longest}, and key_total_sequence_lengths speaks of {total.max()} keys"
     if (total > capacity).any():
         return f"key_total_sequence_lengths speaks of {total.max()} keys, and past_key has {capacity} rows"
     cos = node.array(9)

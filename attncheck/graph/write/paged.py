@@ -35,7 +35,7 @@ def write(scenario: Scenario) -> Parts:
         ("block_table", table),
         ("cos_cache", cos),
         ("sin_cache", sin),
-        ("slot_mapping", None),
+        ("slot_mapping", _slots(scenario, table) if scenario.slot_mapping else None),
         ("head_sink", over_scores.sink(scenario)),
         *gqa.gains(scenario),
     ]
@@ -75,6 +75,16 @@ def _table(scenario: Scenario) -> NDArray[np.int32]:
     table = np.full(has.shape, -1, np.int32)
     table[has] = order[: needed.sum()]
     return table
+
+
+def _slots(scenario: Scenario, table: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32 [tokens]: the slot of the cache that each new token is stored in, as the table has it."""
+    found = [
+        table[entry, slot // scenario.page] * scenario.page + slot % scenario.page
+        for entry, (past, new) in enumerate(zip(scenario.past_len, scenario.q_len, strict=True))
+        for slot in range(past, past + new)
+    ]
+    return np.array(found, np.int32)
 
 
 def _count(table: NDArray[np.int32]) -> int:
