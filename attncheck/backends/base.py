@@ -89,7 +89,7 @@ class Evidence:
 class Outcome:
     """What one request gave: outputs with evidence, or `failure`, the verdict that ended it, with its message.
 
-    `instead` is the request's.
+    `instead` is the request's; `refused` tells a runtime that looked at it and said no from one that fell over it.
     """
 
     kernel: str
@@ -100,6 +100,7 @@ class Outcome:
     stderr: str = ""
     seconds: float = 0.0
     instead: str = ""
+    refused: bool = False
 
 
 class Backend(Protocol):

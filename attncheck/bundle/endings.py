@@ -173,7 +173,7 @@ def main(subject: Subject, runs: int) -> str:
 def _main(subject: Subject, runs: int) -> str:
     result = subject.result
     seen = " ".join(result.message.split()).replace("\\", "/").replace('"', "'") or str(result.verdict)
-    if subject.problem.invalid and result.verdict is Verdict.ERROR:
+    if subject.problem.invalid and result.verdict is Verdict.ERROR and result.evidence is not None:
         return _MUST_REFUSE.format(why=subject.problem.invalid)
     if result.verdict in _CHILDREN:
         plainly = seen.replace("{", "(").replace("}", ")")

@@ -30,7 +30,7 @@ def title(it: Subject) -> str:
 def _what(it: Subject) -> str:
     worst = it.worst
     if worst is None:
-        if it.problem.invalid and it.result.verdict is Verdict.ERROR:
+        if it.problem.invalid and it.result.verdict is Verdict.ERROR and it.result.evidence is not None:
             return "gives numbers for a graph that must be refused"
         return _WITHOUT_NUMBERS.get(it.result.verdict, str(it.result.verdict))
     if math.isfinite(worst.got) and math.isfinite(worst.expected):
@@ -63,7 +63,7 @@ def about(it: Subject) -> str:
 def numbers(it: Subject) -> list[str]:
     """A line for each thing that was seen."""
     result, worst = it.result, it.worst
-    if it.problem.invalid and result.verdict is Verdict.ERROR:
+    if it.problem.invalid and result.verdict is Verdict.ERROR and result.evidence is not None:
         return [f"It must be refused: {it.problem.invalid}."]
     if worst is None:
         return [f"{result.verdict}: {result.message}"]

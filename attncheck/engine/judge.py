@@ -127,9 +127,15 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
 
 
 def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
-    """A graph that the operator's text forbids passes where it is refused with a message, and with nothing else."""
-    if outcome.failure is Verdict.ERROR:
+    """A graph that the operator's text forbids passes where it is refused with a message, and with nothing else.
+
+    What the runtime says of another matter, a file that is missing or a fault of its own, refuses nothing.
+    """
+    if outcome.failure is Verdict.ERROR and outcome.refused:
         return replace(blank, message=f"refused, as it must be ({invalid}): {outcome.message}")
+    if outcome.failure is Verdict.ERROR:
+        told = f"failed, which refuses nothing: the graph must be refused ({invalid}): {outcome.message}"
+        return replace(blank, verdict=Verdict.ERROR, message=told, stderr=outcome.stderr)
     if outcome.failure is not None:
         return replace(blank, verdict=outcome.failure, message=outcome.message, stderr=outcome.stderr)
     return replace(blank, verdict=Verdict.ERROR, message=f"gave numbers for a graph that must be refused: {invalid}")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attncheck.backends import environments
 from attncheck.backends.base import (
@@ -218,7 +218,8 @@ class Lane:
             stderr = self._worker.stderr if self._worker is not None else ""
             if handles or failure.verdict is not Verdict.ERROR:
                 self._drop_worker()
-            columns[at].append(_failed(requests[at], failure.verdict, failure.message, stderr))
+            failed = _failed(requests[at], failure.verdict, failure.message, stderr)
+            columns[at].append(replace(failed, refused=failure.refused))
         return columns
 
     def _answer(self, worker: Worker, handle: int, request: Request, call: Call) -> Outcome:

@@ -45,12 +45,16 @@ NEAR = 0.8
 
 
 class WorkerFailed(Exception):
-    """A request got no clean answer: `verdict` says how, the message what happened."""
+    """A request got no clean answer: `verdict` says how, the message what happened.
 
-    def __init__(self, verdict: Verdict, message: str) -> None:
+    refused   whether the runtime looked at the request and said no
+    """
+
+    def __init__(self, verdict: Verdict, message: str, *, refused: bool = False) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.message = message
+        self.refused = refused
 
 
 class Worker:
@@ -157,7 +161,8 @@ class Worker:
         answer = self._exchange({**request, "id": self._asked}, limit)
         self._await_stderr()
         if "failed" in answer:
-            raise WorkerFailed(Verdict(answer["failed"]), printable(answer["message"]))
+            refused = answer.get("refused") is True
+            raise WorkerFailed(Verdict(answer["failed"]), printable(answer["message"]), refused=refused)
         return answer["ok"]
 
     def _exchange(self, data: dict[str, Any], limit: float) -> dict[str, Any]:

@@ -22,7 +22,8 @@ is released; a later request with no inputs takes those that are there. After at
 counted, "seconds" [runs, parts] holds what each of the "parts" took, told as {"name": ..., "apart": ...}: apart are
 those that only move rows into place. "clock" says what measured.
 
-A request that fails is answered with ``{"failed": verdict, "message": ...}``. A runtime module offers
+A request that fails is answered with ``{"failed": verdict, "message": ..., "refused": whether the runtime said no to
+it}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
 `release(prepared)`, and `time(prepared, inputs, runs, warm, sets)` where it can be timed; see ort.py, webgpu.py.
 """
@@ -39,7 +40,7 @@ import traceback
 from typing import Any, BinaryIO, Callable, Dict
 
 import wire
-from failure import Failure
+from failure import Failure, is_refusal
 
 
 def main() -> None:
@@ -153,12 +154,13 @@ def _answer(work: Callable[[], Any]) -> Dict[str, Any]:
     try:
         return {"ok": work()}
     except Failure as failure:
-        return {"failed": failure.verdict, "message": failure.message}
+        return {"failed": failure.verdict, "message": failure.message, "refused": failure.refused}
     except MemoryError as error:
         return {"failed": "out-of-memory", "message": _said(error) or "the backend ran out of memory"}
     except Exception as error:  # noqa: BLE001  a runtime may raise anything, and it is the case's verdict
         traceback.print_exc()
-        return {"failed": "error", "message": "%s: %s" % (type(error).__name__, _said(error))}
+        told = "%s: %s" % (type(error).__name__, _said(error))
+        return {"failed": "error", "message": told, "refused": is_refusal(error)}
 
 
 def _said(error: Exception) -> str:

@@ -83,7 +83,7 @@ class Runtime:
                 raise Failure("error", _sentence(error)) from error
             raise Failure("fallback", "ONNX Runtime would run this on CPU: " + _sentence(error)) from error
         except Exception as error:  # ONNX Runtime's exceptions share no base class of their own
-            raise Failure("error", _sentence(error)) from error
+            raise Failure("error", _sentence(error), _refuses(error)) from error
         if self.provider != CPU and self.held is None:
             self.held = session
         return Prepared(session, payload.get("shared") or {})
@@ -97,7 +97,7 @@ class Runtime:
             feeds = {name: it for name, it in inputs.items() if name in taken}
             values = _run_shared(prepared, names, feeds) if prepared.shared else prepared.session.run(names, feeds)
         except Exception as error:
-            raise Failure("error", _sentence(error)) from error
+            raise Failure("error", _sentence(error), _refuses(error)) from error
         if not prepared.evidence:
             prepared.evidence = _evidence(prepared.session.end_profiling())
         return dict(zip(names, values)), prepared.evidence
@@ -191,6 +191,27 @@ def _evidence(profile: str) -> Dict[str, Any]:
         "provider": "+".join(sorted({args["provider"] for args in nodes})),
         "kernels": sorted({args["op_name"] for args in nodes}) + sorted(set(programs)),
     }
+
+
+_REFUSALS = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
+"""ONNX Runtime's exceptions for a model or arrays that it does not take; others are of files, devices and loading."""
+_UNRELATED = (
+    "allocate",
+    "could not find an implementation",
+    "ir version",
+    "no such file",
+    "not a registered function/op",
+    "released onnx opset",
+    "out of memory",
+)
+"""What a message of theirs says where the operator was never asked, or there was no room for it; in lower case."""
+
+
+def _refuses(error: Exception) -> bool:
+    """Whether ONNX Runtime looked at the node and its inputs and said no, by the kind of its error and its text."""
+    own = type(error).__module__.startswith("onnxruntime") and type(error).__name__ in _REFUSALS
+    said = str(error).lower()
+    return own and not any(text in said for text in _UNRELATED)
 
 
 def _sentence(error: Exception) -> str:

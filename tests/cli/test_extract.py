@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -326,3 +331,25 @@ def test_what_cannot_be_extracted_is_said_and_nothing_is_written(folder: Path, m
     ran = extract(folder, *MISTAKES[mistake](folder))
     assert_golden(f"extract-{mistake}.txt", settled(ran.text))
     assert not (folder / "m-attention").exists()
+
+
+RECOGNISER = "ch_PP-OCRv4_rec_infer.onnx"
+
+
+@pytest.mark.provisioning
+def test_a_recogniser_that_a_registry_ships_has_two_attentions_spelt_out_whose_case_runs(folder: Path) -> None:
+    """PP-OCRv4 of rapidocr-onnxruntime: 10 MB of convolutions with two small transformer blocks behind them."""
+    wheel = ("rapidocr-onnxruntime==1.4.4", "--no-deps", "--only-binary", ":all:", "--dest", str(folder))
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", *wheel], check=True, timeout=600)
+    (package,) = folder.glob("rapidocr_onnxruntime-*.whl")
+    with zipfile.ZipFile(package) as held:
+        (folder / RECOGNISER).write_bytes(held.read(f"rapidocr_onnxruntime/models/{RECOGNISER}"))
+    sizes = {"p2o.DynamicDimension.0": 1, "?": 48, "p2o.DynamicDimension.1": 320}
+    ran = extract(folder, RECOGNISER, *(word for name, size in sizes.items() for word in ("--dim", f"{name}={size}")))
+    assert ran.code == ExitCode.NOTHING, ran.text
+    assert "0 attention nodes; 2 spelt-out attentions" in ran.text
+    (command,) = set(re.findall(r"attncheck (run --case '.+')", ran.text))
+    assert "heads=8 head_dim=15 q_len=40 causal=false" in command
+    again = attncheck(*shlex.split(command), "--backend", "wgsl", "--backend", "ort-cpu", folder=folder)
+    assert again.code == ExitCode.OK, again.text
+    assert "failed" not in again.stdout

@@ -48,6 +48,8 @@ class Faulty:
             os._exit(7)
         if how == "raise":
             raise RuntimeError("the kernel is on fire")
+        if how == "refuse":
+            raise ValueError("no such graph here")
         if how == "print":
             print("garbage on stdout")
             os.write(1, b"\x00raw garbage\n")

@@ -236,7 +236,8 @@ def test_a_passing_case_tells_what_it_would_have_noticed_where_that_is_asked_for
 @pytest.mark.parametrize(
     ("how", "verdict", "words"),
     [
-        ("raise", Verdict.PASS, "refused, as it must be (do_rotary=1 needs cos_cache and sin_cache)"),
+        ("refuse", Verdict.PASS, "refused, as it must be (do_rotary=1 needs cos_cache and sin_cache)"),
+        ("raise", Verdict.ERROR, "failed, which refuses nothing: the graph must be refused (do_rotary=1 needs"),
         ("wrong", Verdict.ERROR, "gave numbers for a graph that must be refused: do_rotary=1"),
         ("segfault", Verdict.CRASH, "SIGSEGV"),
     ],

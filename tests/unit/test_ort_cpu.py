@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,10 +17,13 @@ from attncheck.backends.ort_cpu import PROVIDER, OrtCpu
 from attncheck.compare import judge
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph import read, write
+from attncheck.graph.case import Case
 from attncheck.graph.session import Bound
 from attncheck.oracle import ask
+from attncheck.problem import Arrays
 from attncheck.scenario import from_command_line
 from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import Verdict
 from tests.drawing import (
     attention_scenarios,
     featured_scenarios,
@@ -184,3 +189,33 @@ def test_a_binding_gives_as_many_slots_as_it_says_from_the_first_on(worker: Work
 def _heads(new: NDArray[np.generic]) -> NDArray[np.generic]:
     """[1, rows, 2 * 16] as [1, 2, rows, 16]."""
     return new.reshape(1, -1, 2, 16).transpose(0, 2, 1, 3)
+
+
+def edited(case: Case, **changes: Any) -> bytes:
+    """The case's model with its node's operator, or its IR version, replaced."""
+    model = onnx.load_model_from_string(case.model)
+    if "op" in changes:
+        model.graph.node[0].op_type = changes["op"]
+    model.ir_version = changes.get("ir_version", model.ir_version)
+    return bytes(model.SerializeToString())
+
+
+def test_only_an_answer_to_the_graph_is_a_refusal_of_it() -> None:
+    """Nor is it of a model that cannot be loaded, an operator that has no kernel or is not there, missing arrays."""
+    case = write.build(scenario(rotary="half", rotary_dim=16, rotary_cache=0))
+    paged = write.build(scenario(op="paged", dtype="float16"))
+    unrelated: tuple[tuple[bytes, Arrays], ...] = (
+        (edited(case, op="NoSuchAttention"), case.inputs),
+        (paged.model, paged.inputs),
+        (edited(case, ir_version=200), case.inputs),
+        (b"no model", case.inputs),
+        (case.model, {}),
+    )
+    worker = Worker.started(OrtCpu().launch())
+    try:
+        for model, inputs, refused in ((case.model, case.inputs, True), *((*each, False) for each in unrelated)):
+            with pytest.raises(WorkerFailed) as told:
+                worker.run(worker.prepare({"model": model}, 60.0), inputs, 60.0)
+            assert (told.value.verdict, told.value.refused) == (Verdict.ERROR, refused), told.value.message
+    finally:
+        worker.close()
