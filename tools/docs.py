@@ -15,11 +15,11 @@ from typing import get_args
 
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.cli.main import COMMANDS
-from attncheck.relations.table import RELATIONS
+from attncheck.relations.table import RELATIONS, related
 from attncheck.reports import bench_json, json_report
 from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text, table
-from attncheck.scenario.model import DataKind
+from attncheck.scenario.model import DataKind, Op
 from attncheck.tensors.data import purpose
 from attncheck.vocabulary import PRECEDENCE, Answer, ExitCode, Verdict
 
@@ -50,6 +50,17 @@ def relations() -> str:
     return table(("relation", "what must hold", "what breaks it"), rows)
 
 
+def related_operators() -> str:
+    """Which operators each relation says something of, in the shipped cases."""
+    ops = get_args(Op)
+    says: dict[str, set[str]] = {op: set() for op in ops}
+    for case in failures.cases():
+        open_still = [name for name in RELATIONS if name not in says[case.op]]
+        says[case.op] |= {it.relation.name for it in related(case, open_still)} if open_still else set()
+    rows = ((f"`{name}`", *("x" if name in says[op] else "" for op in ops)) for name in RELATIONS)
+    return table(("relation", *ops), rows)
+
+
 def answers() -> str:
     """The exit codes of `check --predicate`."""
     return table(("code", "meaning"), ((str(it.value), it.meaning) for it in Answer))
@@ -65,6 +76,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
     ("bundle.md", "answers"): answers,
     ("relations.md", "relations"): relations,
+    ("relations.md", "operators"): related_operators,
     ("coverage.md", "kinds"): failures.kinds_table,
     ("coverage.md", "named"): failures.named_table,
     ("coverage.md", "seen"): failures.seen_table,

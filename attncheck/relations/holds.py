@@ -44,8 +44,10 @@ def differences(relation: Relation, own: Side, twin: Sequence[Side], subject: st
         if role not in parts[0][0]:
             continue
         got, exact, tolerance, stated = (_both(mine[role], other[role]) for mine, other in parts)
-        where = stated[0].astype(bool) & stated[1].astype(bool)
-        expected = got[1] + np.where(where, exact[0] - exact[1], 0.0) if relation.by_design else got[1]
+        # What lies nowhere, a row that an entry does not have, is NaN there.
+        where = (stated[0] == 1.0) & (stated[1] == 1.0)
+        with np.errstate(invalid="ignore"):
+            expected = got[1] + np.where(where, exact[0] - exact[1], 0.0) if relation.by_design else got[1]
         if where.any():
             allowed = tolerance[0] + tolerance[1]
             found.append(judge.held(role, named[role], subject, relation.twin_words, got[0], expected, allowed, where))
@@ -65,8 +67,8 @@ def _expected(relation: Relation, own: Side, twin: Sequence[Side], of: Of) -> tu
     """Something of each element of the own side, and of what corresponds to it on the other."""
     mine = _roles(own, of)
     if not relation.alone:
-        return mine, relation.corresponds(mine, [_roles(side, of) for side in twin])
-    fixed = relation.corresponds(mine, ())
+        return mine, relation.corresponds(own.problem, mine, [_roles(side, of) for side in twin])
+    fixed = relation.corresponds(own.problem, mine, ())
     # A number that is known needs no tolerance, and is stated everywhere.
     known = {_tolerance: 0.0, _stated: 1.0}
     return mine, {role: np.full_like(array, known[of]) if of in known else array for role, array in fixed.items()}

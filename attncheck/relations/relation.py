@@ -17,13 +17,25 @@ from attncheck.problem import AnyProblem
 from attncheck.scenario import Scenario
 
 Roles = Mapping[str, NDArray[Any]]
-"""Role ("output", "present_key", "present_value") -> its array, [batch, heads, rows, dim]."""
+"""Role ("output", "turned", "present_key", "present_state", ...) -> its array, [batch, heads, rows, dim]."""
 
 Inputs = Mapping[str, NDArray[np.generic]]
 Twin = Scenario | str
 """What a scenario is compared with; or, in words, why a relation says nothing of it."""
-Change = Callable[[AnyProblem, Inputs], Inputs]
-"""The inputs of a case, or others of the same names, shapes and dtypes."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A call: its problem and its inputs."""
+
+    problem: AnyProblem
+    inputs: Inputs
+
+
+Change = Callable[[Given, Given], Inputs]
+"""What a call is given instead, of the same names, shapes and dtypes; the second is the scenario's own call."""
+Corresponds = Callable[[AnyProblem, Roles, Sequence[Roles]], Roles]
+"""Of the scenario's own problem and outputs, and of the twin's outputs step by step."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,7 @@ class Relation:
     breaks: str
     twin: Callable[[Scenario], Twin]
     twin_words: str
-    corresponds: Callable[[Roles, Sequence[Roles]], Roles]
+    corresponds: Corresponds
     own: Change | None = None
     change: Change | None = None
     alone: bool = False
@@ -77,8 +89,11 @@ class Related:
 
     def sessions(self) -> tuple[Session, ...]:
         """What is run: the scenario, and its twin where there is one."""
-        own = _changed(session(self.scenario), self.relation.own)
-        return (own,) if self.relation.alone else (own, _changed(session(self.twin), self.relation.change))
+        own = session(self.scenario)
+        changed = _changed(own, self.relation.own, own)
+        if self.relation.alone:
+            return (changed,)
+        return changed, _changed(session(self.twin), self.relation.change, own)
 
 
 def split(address: str) -> tuple[str, str]:
@@ -93,11 +108,16 @@ def content(sessions: Sequence[Session]) -> str:
     return hashlib.sha256("\n".join(each.digest for each in sessions).encode()).hexdigest()
 
 
-def _changed(whole: Session, change: Change | None) -> Session:
+def _changed(whole: Session, change: Change | None, own: Session) -> Session:
     if change is None:
         return whole
-    cases = tuple(_with(case, change(read.any_problem(case.model, case.inputs), case.inputs)) for case in whole.cases)
+    first = _given(own.cases[0])
+    cases = tuple(_with(case, change(_given(case), first)) for case in whole.cases)
     return replace(whole, cases=cases, digest=hashlib.sha256("\n".join(it.digest for it in cases).encode()).hexdigest())
+
+
+def _given(case: Case) -> Given:
+    return Given(read.any_problem(case.model, case.inputs), case.inputs)
 
 
 def _with(case: Case, inputs: Inputs) -> Case:

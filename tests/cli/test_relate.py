@@ -12,7 +12,7 @@ from attncheck.vocabulary import ExitCode
 from .frozen import ROOT, attncheck
 
 BROKEN = f"{ROOT / 'tests' / 'callables' / 'relations.py'}:in_long_buffers"
-FILE = "scenarios:\n  - {name: a, q_len: 4, heads: 2}\n  - {name: turned, op: rotary, q_len: 4, heads: 2}\n"
+FILE = "scenarios:\n  - {name: a, q_len: 4, heads: 2}\n  - {name: told, heads: 2, steps: [{q_len: 4}, {q_len: 1}]}\n"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_what_breaks_is_named_with_the_command_that_checks_it_again(folder: Path
     ran = attncheck("relate", "mine.yaml", "--backend", BROKEN, "--relation", "padded-buffer", folder=folder)
     assert ran.code == ExitCode.FAILED
     said = " ".join(ran.stdout.split())
-    assert "broken: a padded KV buffer equals an exact one. This shows the capacity used for the length" in said
+    assert "broken: a padded buffer equals an exact one, whether it holds keys, pages or angles. This shows" in said
     assert f"attncheck relate mine.yaml::a/padded-buffer --backend {BROKEN}" in ran.stdout
     again = attncheck("relate", "mine.yaml::a/padded-buffer", "--backend", BROKEN, folder=folder)
     assert again.code == ExitCode.FAILED
@@ -53,8 +53,8 @@ def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
         (("--relation", "padded"), ExitCode.USAGE, "there is no relation 'padded'; did you mean `packed`?"),
         (("--relation", "four-axes"), ExitCode.NOTHING, "no relation says anything of these cases"),
         (("--relation", "four-axes"), ExitCode.NOTHING, "a/four-axes: its twin would have layout=bnsh: `layout`"),
-        (("-k", "turned"), ExitCode.NOTHING, "turned: relations are of gqa, mha, attention and ms-attention, and"),
-        (("-k", "turned"), ExitCode.NOTHING, "`attncheck run` judges them by the oracle"),
+        (("-k", "told"), ExitCode.NOTHING, "told: it is a session; write its tokens as one call (`q_len`), and"),
+        (("-k", "told"), ExitCode.NOTHING, "`attncheck run` judges them by the oracle"),
         (("--reference", "ort-cpu"), ExitCode.USAGE, "a relation has no reference"),
     ],
 )
