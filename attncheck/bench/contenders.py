@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, create, kind_of
 from attncheck.kernels.policy import Policy
 from attncheck.scenario.model import Kernel
 
+SDPA = ("flash", "cudnn", "efficient", "math")
+"""Kernels of PyTorch's that are timed beside its own choice, where they take the case."""
+
 
 @dataclass(frozen=True)
 class Contender:
     """A backend, and the kernel that it is made to run; "" where it has no such axis.
 
-    of   the backend's name: contenders of one name share a worker
+    of     the backend's name: contenders of one name share a worker
+    asked  what is added to the payload of its requests
+    own    whether the kernel is one of ours, that `requests` chooses
     """
 
     of: str
     kernel: str
     backend: Backend
+    asked: Mapping[str, str] = field(default_factory=dict)
+    own: bool = False
 
     @property
     def label(self) -> str:
@@ -32,10 +39,13 @@ def contenders(names: Sequence[str], kernels: Sequence[Kernel], settings: Settin
     """The contenders of the backends called `names`. Raises UnknownBackend."""
     found: list[Contender] = []
     for name in names:
-        if not kind_of(name, settings).gpu:  # only those that run our own kernels take adapters, and kernels
-            found += [Contender(it.name, "", it) for it in create(name, settings)]
+        if kind_of(name, settings).gpu:  # only those that run our own kernels take adapters, and kernels
+            for kernel in kernels:
+                forced = replace(settings, policy=Policy(kernel, settings.policy.threshold), forced=True)
+                found += [Contender(it.name, kernel, it, own=True) for it in create(name, forced)]
             continue
-        for kernel in kernels:
-            forced = replace(settings, policy=Policy(kernel, settings.policy.threshold), forced=True)
-            found += [Contender(it.name, kernel, it) for it in create(name, forced)]
+        (backend,) = create(name, settings)
+        found.append(Contender(backend.name, "", backend))
+        if backend.launch().runtime == "torch_sdpa":
+            found += [Contender(backend.name, kernel, backend, {"sdpa": kernel}) for kernel in SDPA]
     return tuple(sorted(found, key=lambda it: [other.of for other in found].index(it.of)))

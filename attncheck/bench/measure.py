@@ -26,6 +26,7 @@ from attncheck.bench.events import (
 )
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import Expected, expected, judged
+from attncheck.bench.loader import loader
 from attncheck.bench.station import Station
 from attncheck.bench.work import work
 from attncheck.engine.worker import WorkerFailed
@@ -104,7 +105,10 @@ def bench(
 def _start(
     contenders: Sequence[Contender], stations: dict[str, Station], options: Options
 ) -> Generator[BenchEvent, None, None]:
-    for name, contender in {it.of: it for it in reversed(contenders)}.items():
+    first: dict[str, Contender] = {}
+    for contender in contenders:
+        first.setdefault(contender.of, contender)
+    for name, contender in first.items():
         station = Station(contender.backend, options.time_limit, options.backend_memory)
         try:
             hello = station.start(lambda _: None)
@@ -155,22 +159,26 @@ def _judged(known: Expected, contender: Contender, station: Station) -> _Ready |
         request = backend.requests(known.case, known.whole, station.hello)[0]
     except CannotRequest as error:
         return replace(blank, verdict=Verdict.ERROR, message=str(error))
-    if contender.kernel not in ("", "auto", request.kernel):
+    if contender.own and contender.kernel not in ("auto", request.kernel):
         return replace(blank, message=f"{contender.kernel} does not cover the case; {request.kernel} would run")
-    payload = _payload(request)
+    payload = {**_payload(known, request), **contender.asked}
     try:
         handle = station.prepare(payload)
     except WorkerFailed as failure:
         return replace(blank, verdict=failure.verdict, message=failure.message)
     verdict, message = judged(known, backend, station.run(handle, request.kernel, known.case))
     station.release(handle)
-    timing = replace(blank, kernel=request.kernel, verdict=verdict, message=message)
+    timing = replace(blank, kernel=request.kernel or contender.kernel, verdict=verdict, message=message)
     return _Ready(contender, station, payload, timing, 1) if verdict is Verdict.PASS else timing
 
 
-def _payload(request: Request) -> Mapping[str, Any]:
-    plan = request.payload.get("plan")
-    return request.payload if plan is None else {**request.payload, "apart": parts.apart(plan["dispatches"])}
+def _payload(known: Expected, request: Request) -> Mapping[str, Any]:
+    """What the request asks, and what only a timed one needs to know."""
+    if "plan" in request.payload:
+        return {**request.payload, "apart": parts.apart(request.payload["plan"]["dispatches"])}
+    if "model" in request.payload:
+        return {**request.payload, "loader": loader(known.case.inputs)}
+    return request.payload
 
 
 def _timed(known: Expected, ready: Sequence[_Ready], options: Options) -> list[Timing]:
@@ -225,4 +233,4 @@ def _told(it: _Ready) -> Timing:
         Part(str(part["name"]), bool(part["apart"]), tuple(float(value) for value in seconds[:, column]))
         for column, part in enumerate(it.told["parts"])
     )
-    return replace(it.timing, clock=str(it.told["clock"]), parts=found)
+    return replace(it.timing, clock=str(it.told["clock"]), message=str(it.told.get("note", "")), parts=found)

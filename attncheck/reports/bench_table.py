@@ -98,7 +98,8 @@ class Table:
             return [Line((Span("  " + label.ljust(LABEL) + "  "), Span(first.text.strip(), role))), *rest]
         self._timed += 1
         numbers = "".join(cell.rjust(NUMBER) for cell in self._cells(event, timing))
-        return [Line((Span("  " + label.ljust(LABEL)), Span(numbers), Span(f"  {timing.clock}")))]
+        row = Line((Span("  " + label.ljust(LABEL)), Span(numbers), Span(f"  {timing.clock}")))
+        return [row, *(paragraph(timing.message, self._width, "    ") if timing.message else [])]
 
     def _cells(self, event: CaseTimed, timing: Timing) -> list[str]:
         ratios = [

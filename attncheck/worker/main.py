@@ -20,7 +20,7 @@ cross the pipe.
 "time" measures and checks nothing: "inputs" go to the device once and stay there, `sets` times over, until the handle
 is released; a later request with no inputs takes those that are there. After at least `warm` kernels that are not
 counted, "seconds" [runs, parts] holds what each of the "parts" took, told as {"name": ..., "apart": ...}: apart are
-those that only move rows into place. "clock" says what measured.
+those that only move rows into place. "clock" says what measured, "note" what else there is to say, if anything.
 
 A request that fails is answered with ``{"failed": verdict, "message": ..., "refused": whether the runtime said no to
 it}``. A runtime module offers

@@ -16,10 +16,14 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import onnxruntime as ort
+import ort_timing
 from failure import Failure
 
 CPU = "CPUExecutionProvider"
 REGISTRATION = "attncheck"
+DEVICES = {"WebGpuExecutionProvider": "webgpu", "CUDAExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
+"""What ONNX Runtime calls the device of a provider where something is bound there."""
+
 EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 """ONNX Runtime's key for where the external data of a model lies that comes as bytes."""
 
@@ -40,9 +44,11 @@ def start(options: Dict[str, Any]) -> Runtime:
 class Prepared:
     """A session, and the evidence of its first run once there was one."""
 
-    def __init__(self, session: ort.InferenceSession, shared: Dict[str, str]) -> None:
+    def __init__(self, session: ort.InferenceSession, payload: Dict[str, Any]) -> None:
         self.session = session
-        self.shared = shared
+        self.payload = payload
+        self.shared: Dict[str, str] = payload.get("shared") or {}
+        self.resident: Optional[ort_timing.Resident] = None
         self.evidence: Dict[str, Any] = {}
 
 
@@ -86,7 +92,7 @@ class Runtime:
             raise Failure("error", _sentence(error), _refuses(error)) from error
         if self.provider != CPU and self.held is None:
             self.held = session
-        return Prepared(session, payload.get("shared") or {})
+        return Prepared(session, payload)
 
     def run(self, prepared: Prepared, inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
         """One run: outputs by the graph's names, and the evidence of the session's first run."""
@@ -102,6 +108,25 @@ class Runtime:
             prepared.evidence = _evidence(prepared.session.end_profiling())
         return dict(zip(names, values)), prepared.evidence
 
+    def time(
+        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+    ) -> Dict[str, Any]:
+        """See main.py. Each call has a session of its own, for a profile that holds no other runs."""
+        device = DEVICES.get(self.provider, "cpu")
+
+        def open_session(model: bytes, profiled: bool) -> ort.InferenceSession:
+            return self._session(dict(prepared.payload, model=model), profiled=profiled, alone=True)
+
+        try:
+            if inputs or prepared.resident is None:
+                prepared.resident = ort_timing.resident(open_session, prepared.payload, inputs, sets, device)
+            model, shared = prepared.payload["model"], prepared.shared
+            return ort_timing.timed(open_session, model, prepared.resident, shared, runs, warm, device)
+        except Failure:
+            raise
+        except Exception as error:
+            raise Failure("error", _sentence(error)) from error
+
     def probe(self, name: str, model: bytes) -> None:
         """Try a model of float16 inputs, and greet with why it fails: by its name, or as "fallback" when any would."""
         device: Dict[str, Any] = self.hello["device"]
@@ -116,21 +141,26 @@ class Runtime:
                 device.setdefault("refuses", {})[name] = failure.message
 
     def release(self, prepared: Prepared) -> None:
-        """Let the session go."""
+        """Let the session go, and what `time` has left on the device."""
         del prepared.session
+        prepared.resident = None
 
-    def _session(self, payload: Dict[str, Any]) -> ort.InferenceSession:
+    def _session(
+        self, payload: Dict[str, Any], *, profiled: bool = True, alone: bool = False
+    ) -> ort.InferenceSession:
+        """`alone`: no other backend runs at the same time."""
         model = payload["model"]
         options = ort.SessionOptions()
         if payload.get("as_written"):
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         if payload.get("folder"):
             options.add_session_config_entry(EXTERNAL_FOLDER, payload["folder"])
-        options.enable_profiling = True
+        options.enable_profiling = profiled
         options.profile_file_prefix = os.path.join(self.profiles.name, "run")
-        # Spinning threads would take a core from the other backends, which run at the same time.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        if not alone:
+            # Spinning threads would take a core from the other backends, which run at the same time.
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         if self.provider != CPU:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         if self.devices:

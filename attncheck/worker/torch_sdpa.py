@@ -18,6 +18,16 @@ except ImportError as error:
     raise Failure("error", "the package torch is not installed (pip install torch)") from error
 
 CALL = "scaled_dot_product_attention"
+KERNELS = {
+    "flash": "FLASH_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "math": "MATH",
+}
+"""What payload["sdpa"] may ask for -> PyTorch's name of it; "" leaves the choice to PyTorch."""
+
+UNGROUPED = "efficient"
+"""The kernel that takes no more query heads than KV heads."""
 
 
 class Runtime:
@@ -43,28 +53,48 @@ class Runtime:
     def run(self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Any]:
         """Outputs by the graph's names, and as evidence the device and how the mask was given."""
         problem = prepared["problem"]
-        given = {role: self._tensor(array, problem) for role, array in roles.tensors(problem, inputs).items()}
-        key = _present(problem, given["key"], given.get("past_key"))
-        value = _present(problem, given["value"], given.get("past_value"))
-        how, options = self._visibility(problem, given)
-        try:
-            output = torch.nn.functional.scaled_dot_product_attention(
-                given["query"],
-                key,
-                value,
-                scale=problem["scale"],
-                enable_gqa=problem["heads"] != problem["kv_heads"],
-                **options,
-            )
-        except torch.cuda.OutOfMemoryError as error:
-            raise Failure("out-of-memory", "the device is out of memory: %s" % error) from error
+        query, key, value, how, options = self._operands(problem, inputs)
+        kernel = prepared.get("sdpa", "")
+        output = attend(problem, query, *_for(kernel, problem, key, value), options, kernel)
         found = {"output": output, "present_key": key, "present_value": value}
         asked = {role: _array(tensor) for role, tensor in found.items() if problem[role] is not None}
         evidence = {"provider": self.provider, "kernels": ["%s(%s)" % (CALL, how)]}
         return roles.graph_outputs(problem, asked, prepared["outputs"], inputs), evidence
 
+    def time(
+        self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+    ) -> Dict[str, Any]:
+        """See main.py. Past and new rows are put into one buffer before: what is timed is the call alone."""
+        import torch_timing  # a bundle's script, which times nothing, has no such file
+
+        problem, kernel = prepared["problem"], prepared.get("sdpa", "")
+        if inputs or "resident" not in prepared:
+            query, key, value, _, options = self._operands(problem, inputs)
+            operands = (query, *_for(kernel, problem, key, value))
+            copies = [tuple(each.clone() for each in operands) for _ in range(sets)]
+            prepared["resident"] = torch_timing.Resident(copies, options)
+
+        def call(operands: Any, options: Dict[str, Any]) -> torch.Tensor:
+            query, key, value = operands
+            return attend(problem, query, key, value, options, kernel)
+
+        found: Dict[str, Any] = torch_timing.timed(prepared["resident"], call, runs, warm, self.device)
+        repeats = kernel == UNGROUPED and problem["heads"] != problem["kv_heads"]
+        return dict(found, note="keys and values were repeated for every query head before" if repeats else "")
+
     def release(self, prepared: Dict[str, Any]) -> None:
-        """Nothing is kept."""
+        """Give up what `time` has left on the device."""
+        prepared.pop("resident", None)
+
+    def _operands(
+        self, problem: Dict[str, Any], inputs: Dict[str, np.ndarray]
+    ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, str, Dict[str, Any]]:
+        """Query, all keys and all values, how visibility is said, and the arguments that say it."""
+        given = {role: self._tensor(array, problem) for role, array in roles.tensors(problem, inputs).items()}
+        key = _present(problem, given["key"], given.get("past_key"))
+        value = _present(problem, given["value"], given.get("past_value"))
+        how, options = self._visibility(problem, given)
+        return given["query"], key, value, how, options
 
     def _tensor(self, array: np.ndarray, problem: Dict[str, Any]) -> torch.Tensor:
         """A contiguous copy on the device; bfloat16 crosses as its bits in uint16."""
@@ -96,6 +126,44 @@ class Runtime:
         if bias is None:
             return "attn_mask", {"attn_mask": seen}
         return "attn_mask", {"attn_mask": torch.where(seen, bias, -torch.inf).to(given["query"].dtype)}
+
+
+def _for(
+    kernel: str, problem: Dict[str, Any], key: torch.Tensor, value: torch.Tensor
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values as the kernel takes them: each repeated for its query heads where it knows no groups."""
+    group = problem["heads"] // problem["kv_heads"]
+    if kernel != UNGROUPED or group == 1:
+        return key, value
+    return key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
+
+
+def attend(
+    problem: Dict[str, Any],
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    options: Dict[str, Any],
+    kernel: str,
+) -> torch.Tensor:
+    """The call, by PyTorch's own choice of a kernel or by the one asked for.
+
+    Raises Failure: "unsupported" where that kernel does not take it, "out-of-memory".
+    """
+    grouped = query.shape[1] != key.shape[1]
+    call = torch.nn.functional.scaled_dot_product_attention
+    try:
+        if not kernel:
+            return call(query, key, value, scale=problem["scale"], enable_gqa=grouped, **options)
+        chosen = getattr(torch.nn.attention.SDPBackend, KERNELS[kernel])
+        with torch.nn.attention.sdpa_kernel(chosen):
+            return call(query, key, value, scale=problem["scale"], enable_gqa=grouped, **options)
+    except torch.cuda.OutOfMemoryError as error:
+        raise Failure("out-of-memory", "the device is out of memory: %s" % error) from error
+    except RuntimeError as error:
+        if kernel and "No available kernel" in str(error):
+            raise Failure("unsupported", "PyTorch's %s kernel does not take it" % kernel) from error
+        raise
 
 
 def start(options: Dict[str, Any]) -> Runtime:

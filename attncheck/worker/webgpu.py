@@ -100,7 +100,8 @@ class Runtime:
                 prepared.resident = self._resident(prepared, inputs, sets)
             return timing.timed(prepared.resident, prepared.dispatches, prepared.pipelines, runs, warm)
 
-        return dict(_gpu(work), provider=self.provider)
+        found: Dict[str, Any] = _gpu(work)
+        return found
 
     def release(self, prepared: Prepared) -> None:
         """Give up what `time` has left on the device. Buffers of a run live for one run, pipelines for the process."""

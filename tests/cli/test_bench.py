@@ -36,13 +36,13 @@ def report(folder: Path) -> Any:
 
 def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(folder: Path) -> None:
     words = ("--kernel", "naive", "--kernel", "online", "--runs", "3", "--batch", "2", "--report", "json=bench.json")
-    ran = attncheck("bench", "mine.yaml", *words, folder=folder)
+    ran = attncheck("bench", "mine.yaml", "--backend", "wgsl", "--backend", "ort-cpu", *words, folder=folder)
     assert ran.code == ExitCode.OK, ran.stderr
     document = report(folder)
     assert [case["id"] for case in document["cases"]] == ["mine.yaml::prefill", "mine.yaml::decode"]
     for case in document["cases"]:
-        naive, online = case["rows"]
-        assert [naive["label"], online["label"]] == ["wgsl naive", "wgsl online"]
+        naive, online, runtime = case["rows"]
+        assert [row["label"] for row in case["rows"]] == ["wgsl naive", "wgsl online", "ort-cpu"]
         assert naive["to_naive"] == 1.0
         assert online["to_naive"] == pytest.approx(naive["median"] / online["median"])
         for row in case["rows"]:
@@ -50,11 +50,15 @@ def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(fol
             assert len(row["seconds"]) == 3
             assert all(second > 0 for second in row["seconds"])
             assert row["p10"] <= row["median"] <= row["p90"]
-            assert row["apart"] > 0
+        assert naive["apart"] > 0
+        assert online["apart"] > 0
+        assert runtime["clock"] == "profiler"
+        assert [(part["name"], part["apart"]) for part in runtime["parts"]] == [("GroupQueryAttention", False)]
         assert [part["name"] for part in naive["parts"] if not part["apart"]] == [
             "naive_scores", "naive_softmax", "naive_output",
         ]  # fmt: skip
-    (backend,) = document["backends"]
+    backend, other = document["backends"]
+    assert other["rates"] is None
     assert backend["rates"]["fma"] > 0
     assert backend["rates"]["copy"] > 0
     if document["software"]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from attncheck.bench import comparison, memory, sampling
 from attncheck.bench.events import Part, Timing
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import expected, judged
+from attncheck.bench.loader import loader
 from attncheck.bench.parts import apart
 from attncheck.bench.statistics import summary
 from attncheck.bench.work import Work, work
@@ -232,3 +236,38 @@ def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None
     moving = every[1].moving
     assert moving is not None
     assert moving.median == 9.0
+
+
+def profiled(tmp_path: Path, events: list[dict[str, Any]]) -> str:
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(events), encoding="utf-8")
+    return str(path)
+
+
+def node(provider: str, op: str, micros: int) -> dict[str, Any]:
+    return {"cat": "Node", "name": f"{op}_kernel_time", "dur": micros, "args": {"provider": provider, "op_name": op}}
+
+
+def test_a_profile_tells_of_gpu_kernels_before_nodes_and_of_nodes_on_the_cpu_alone(tmp_path: Path) -> None:
+    timing = worker_module("ort_timing")
+    session = {"cat": "Session", "name": "model_run", "dur": 99}
+    kernels = [{"cat": "Api", "name": f"Node&Op&{name}", "dur": dur} for name, dur in (("CopyKVCache", 3), ("QK", 5))]
+    started = node("WebGpuExecutionProvider", "GroupQueryAttention", 1)
+    both = profiled(tmp_path, [session, started, session, started, *kernels, *kernels])
+    assert timing.profile(both, 2) == [[("CopyKVCache", pytest.approx(3e-6)), ("QK", pytest.approx(5e-6))]] * 2
+    assert timing.profile(profiled(tmp_path, [session, started]), 1) == [], "the start of a kernel is not the kernel"
+    on_cpu = [node("CPUExecutionProvider", "GroupQueryAttention", 7)] * 3
+    assert timing.profile(profiled(tmp_path, on_cpu), 3) == [[("GroupQueryAttention", pytest.approx(7e-6))]] * 3
+    failure = worker_module("failure").Failure
+    with pytest.raises(failure, match="tells of 3 kernels in 2 equal runs"):
+        timing.profile(profiled(tmp_path, on_cpu), 2)
+
+
+def test_a_loader_gives_every_array_of_floats_back_and_no_other() -> None:
+    inputs: dict[str, Any] = {"q": np.ones((2, 3), np.float16), "lengths": np.ones(2, np.int32), "k": np.full((1,), 5, np.float32)}
+    session = onnxruntime.InferenceSession(loader(inputs), providers=["CPUExecutionProvider"])
+    assert [it.name for it in session.get_inputs()] == ["q", "k"]
+    found = session.run(None, {"q": inputs["q"], "k": inputs["k"]})
+    assert [array.dtype for array in found] == [np.float16, np.float32]
+    assert np.array_equal(found[0], inputs["q"])
+    assert np.array_equal(found[1], inputs["k"])

@@ -1,0 +1,142 @@
+"""Times a session of ONNX Runtime by its own profiler: kernels of a GPU, or nodes of the CPU, run by run.
+
+Inputs lie on the device where the API lets them: a model of Identities, which the engine gives as payload["loader"],
+leaves them there as its outputs, several times over, and runs take the sets in turn. Where a provider does not allow
+that, they are given from the host, and that is told; kernel times do not hold the way there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import onnxruntime as ort
+from failure import Failure
+
+PROFILER, WALL = "profiler", "wall"
+KERNELS_A_RUN = 4
+"""About so many kernels does a node of attention start: what a number of warm dispatches is divided by."""
+
+LEAST_WARM, WARM_SECONDS = 2, 0.5
+MOVING = ("copy", "memcpy")
+"""Kernels whose names hold one of these only move rows."""
+
+Session = Callable[[bytes, bool], ort.InferenceSession]
+"""Opens a session on a model, with the profiler or without."""
+
+Event = Tuple[str, float]
+
+
+class Resident(NamedTuple):
+    """Inputs where they stay; `note` is what there is to say of it; `loader` is what owns their memory."""
+
+    sets: List[Dict[str, Any]]
+    note: str
+    loader: Any
+
+
+def resident(
+    open_session: Session, payload: Dict[str, Any], inputs: Dict[str, np.ndarray], sets: int, device: str
+) -> Resident:
+    """The inputs on `device`, `sets` times, or else on the host."""
+    if device != "cpu" and payload.get("loader"):
+        try:
+            loader = open_session(payload["loader"], False)
+            found = [_loaded(loader, inputs, device) for _ in range(sets)]
+            return Resident([dict(_on_host(inputs), **one) for one in found], "", loader)
+        except Exception as refusal:  # noqa: BLE001  whatever it says, the host serves
+            told = "inputs come from the host: %s" % " ".join(str(refusal).split())
+            return Resident([_on_host(inputs)], told, None)
+    return Resident([_on_host(inputs)], "", None)
+
+
+def timed(
+    open_session: Session, model: bytes, given: Resident, shared: Dict[str, str], runs: int, warm: int, device: str
+) -> Dict[str, Any]:
+    """See main.py."""
+    session = open_session(model, True)
+    bindings = [_binding(session, one, shared, device) for one in given.sets]
+    began, warmed = time.perf_counter(), 0
+    while warmed < LEAST_WARM or (
+        warmed * KERNELS_A_RUN < warm and time.perf_counter() - began < WARM_SECONDS
+    ):
+        _run(session, bindings[warmed % len(bindings)])
+        warmed += 1
+    walls = [_run(session, bindings[(warmed + run) % len(bindings)]) for run in range(runs)]
+    kernels = profile(session.end_profiling(), warmed + runs)
+    if not kernels:
+        return _told(WALL, [[("run", seconds)] for seconds in walls], given.note)
+    return _told(PROFILER, kernels[warmed:], given.note)
+
+
+def profile(path: str, runs: int) -> List[List[Event]]:
+    """What each run's kernels took by a profile: those of the GPU where it tells of them, else nodes of the CPU.
+
+    Empty where it tells of neither. Raises Failure where what it tells is not that of so many equal runs.
+    """
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)
+    os.unlink(path)
+    found = [(it["name"].split("&")[-1], it["dur"] * 1e-6) for it in events if it.get("cat") == "Api"]
+    if not found:
+        nodes = [it for it in events if it.get("cat") == "Node" and "provider" in it.get("args", {})]
+        if any(it["args"]["provider"] != "CPUExecutionProvider" for it in nodes):
+            return []  # how long it takes to start a kernel, not how long the kernel takes
+        found = [(it["args"]["op_name"], it["dur"] * 1e-6) for it in nodes]
+    if len(found) % runs:
+        raise Failure("error", "ONNX Runtime's profiler tells of %d kernels in %d equal runs" % (len(found), runs))
+    each = len(found) // runs
+    return [found[at * each : (at + 1) * each] for at in range(runs)] if each else []
+
+
+def _told(clock: str, kernels: List[List[Event]], note: str) -> Dict[str, Any]:
+    names = list(dict.fromkeys(name for run in kernels for name, _ in run))
+    seconds = np.zeros((len(kernels), len(names)))
+    for row, run in enumerate(kernels):
+        for name, took in run:
+            seconds[row, names.index(name)] += took
+    parts = [{"name": name, "apart": any(word in name.lower() for word in MOVING)} for name in names]
+    return {"clock": clock, "parts": parts, "seconds": seconds, "note": note}
+
+
+def _run(session: Any, binding: Any) -> float:
+    began = time.perf_counter()
+    session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    return time.perf_counter() - began
+
+
+def _binding(session: Any, given: Dict[str, Any], shared: Dict[str, str], device: str) -> Any:
+    binding = session.io_binding()
+    for each in session.get_inputs():
+        if each.name in given:  # the model itself may hold some of the arrays
+            binding.bind_ortvalue_input(each.name, given[each.name])
+    for each in session.get_outputs():
+        if each.name in shared:
+            binding.bind_ortvalue_output(each.name, given[shared[each.name]])
+            continue
+        try:
+            binding.bind_output(each.name, device)
+        except Exception:  # noqa: BLE001  a device that this version has no word for
+            binding.bind_output(each.name)
+    return binding
+
+
+def _on_host(inputs: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    return {name: ort.OrtValue.ortvalue_from_numpy(np.array(array)) for name, array in inputs.items()}
+
+
+def _loaded(loader: Any, inputs: Dict[str, np.ndarray], device: str) -> Dict[str, Any]:
+    """The loader's inputs as they come out on the device."""
+    binding = loader.io_binding()
+    names = [each.name for each in loader.get_inputs()]
+    for name in names:
+        binding.bind_cpu_input(name, inputs[name])
+    for each in loader.get_outputs():  # in the order of the inputs
+        binding.bind_output(each.name, device)
+    loader.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    return dict(zip(names, binding.get_outputs()))
