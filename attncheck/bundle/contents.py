@@ -49,12 +49,24 @@ class NoPlace(Exception):
 
 @dataclass(frozen=True)
 class Bundle:
-    """What was written: the folder, the zip file, the names in them, and what the script came to."""
+    """What was written: the folder, the zip file, the names in them, and what the script came to.
+
+    lacks   why it cannot run by itself, where that is known
+    """
 
     folder: Path
     archive: Path
     files: tuple[str, ...]
     rerun: Rerun
+    lacks: str = ""
+
+    @property
+    def wanting(self) -> str:
+        """Why the script does not show the failure by itself, as far as that is known; empty where it does."""
+        if self.rerun.shows:
+            return ""
+        printed = f"what it printed stands in {ENVIRONMENT}"
+        return f"{self.lacks}; {printed}" if self.lacks else printed
 
 
 def check_place(folder: Path) -> None:
@@ -77,16 +89,16 @@ def write(folder: Path, it: Subject, scenario: Scenario | None, minimal: Mapping
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as name:
         made = Path(name) / folder.absolute().name
         made.mkdir()
-        rerun = _fill(made, it, scenario, minimal)
+        rerun, lacks = _fill(made, it, scenario, minimal)
         files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
         archive = folder.absolute().with_name(f"{folder.absolute().name}.zip")
         content = _zipped(made, files)
         _move(made, folder)
     write_whole(archive, content)
-    return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun)
+    return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun, lacks)
 
 
-def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None) -> Rerun:
+def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None) -> tuple[Rerun, str]:
     case = _case_file(made, it, scenario)
     for number, call in enumerate(it.calls):
         model, inputs, expected = (numbered(name, it)[number] for name in (MODEL, INPUTS, EXPECTED))
@@ -103,9 +115,9 @@ def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[s
     (made / ENVIRONMENT).write_text(json.dumps(environment, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if minimal is not None:
         (made / MINIMAL).write_text(json.dumps(minimal, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    told = issue.text(it, environment, text, rerun, case, minimal)
+    told = issue.text(it, environment, text, rerun, case, minimal, "" if rerun.shows else parts.lacks)
     (made / issue.NAME).write_text(told, encoding="utf-8")
-    return rerun
+    return rerun, parts.lacks
 
 
 def _shown(made: Path, it: Subject, parts: Piece) -> tuple[str, Rerun]:

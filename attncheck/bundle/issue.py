@@ -20,12 +20,19 @@ _STEP = re.compile(r"(\w+) (\S+) -> (\S+)")
 
 
 def text(
-    it: Subject, environment: Mapping[str, Any], script: str, rerun: Rerun, case: str | None, minimal: Any
+    it: Subject,
+    environment: Mapping[str, Any],
+    script: str,
+    rerun: Rerun,
+    case: str | None,
+    minimal: Any,
+    lacks: str = "",
 ) -> str:
     """The issue.
 
     case     the scenario file, None for a model that no scenario says
     minimal  what `minimize` has found, as minimal.json holds it
+    lacks    why the script cannot run by itself
     """
     parts = [
         f"# {words.title(it)}",
@@ -33,7 +40,7 @@ def text(
         "\n".join(["## What is wrong", "", *(f"- {line}" for line in words.numbers(it))]),
         _case(it, case, minimal),
         *_neighbours(minimal),
-        _reproduction(environment, rerun),
+        _reproduction(environment, rerun, lacks),
         _folded("repro.py", "python", script),
         f"Found with attncheck {__version__}; what is expected is the operator's text, computed in float64.",
     ]
@@ -84,7 +91,7 @@ def _said(each: Mapping[str, Any]) -> str:
     return "right" if each["verdict"] == "pass" else each["verdict"]
 
 
-def _reproduction(environment: Mapping[str, Any], rerun: Rerun) -> str:
+def _reproduction(environment: Mapping[str, Any], rerun: Rerun, lacks: str) -> str:
     said = rerun.output.rstrip().splitlines()[-LISTED:]
     return "\n".join(
         [
@@ -95,6 +102,7 @@ def _reproduction(environment: Mapping[str, Any], rerun: Rerun) -> str:
             "",
             f"In a fresh process that gave {rerun.words}{':' if said else '.'}",
             *(["", "```", *said, "```"] if said else []),
+            *(["", f"It cannot run by itself: {lacks}."] if lacks else []),
         ]
     )
 

@@ -116,6 +116,7 @@ class Piece:
     run        the function `run(inputs)`, of several calls `run(inputs, at)`: outputs by name, once it has proved what
                ran. It raises CannotRun, and WrongProvider or StrayWrite where these are the failure
     files      further files that must lie beside the script
+    lacks      why the script cannot run although it is written; empty where nothing is known to be missing
     """
 
     needs: tuple[str, ...]
@@ -123,6 +124,7 @@ class Piece:
     run: str
     constants: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+    lacks: str = ""
 
 
 def plain(data: Any) -> Any:

@@ -41,7 +41,7 @@ def pack(asked: Alone, out: Path) -> ExitCode:
     click.echo(f"\n{made.folder} and {made.archive}: {', '.join(made.files)}")
     click.echo(f"{script.NAME} in a fresh process: {made.rerun.words} ({made.rerun.seconds:.1f}s)")
     if not made.rerun.shows:
-        error(f"{script.NAME} does not show the failure by itself; what it printed stands in {contents.ENVIRONMENT}")
+        error(f"{script.NAME} does not show the failure by itself: {made.wanting}")
     return ExitCode.OK if made.rerun.shows else ExitCode.FAILED
 
 
@@ -61,6 +61,8 @@ def pack_again(case: Scenario, backend: Backend, limits: Options, out: Path, run
     except OSError as failed:
         raise Stop(f"the bundle cannot be written to {out}: {failed.strerror or failed}", ExitCode.USAGE) from None
     click.echo(f"bundle: {made.archive}; {script.NAME} in a fresh process: {made.rerun.words}")
+    if not made.rerun.shows:
+        warning(f"{script.NAME} does not show the failure by itself: {made.wanting}")
 
 
 def _seen(case: Scenario, backend: Backend, reference: Backend | None, limits: Options, tries: int) -> Subject:

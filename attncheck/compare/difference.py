@@ -32,6 +32,7 @@ class Difference:
     error      absolute difference at the worst element; tolerance: the tolerance there; margin: error / tolerance
     got, expected   the two values at the worst element
     compared, failing, nonfinite   numbers of elements
+    above      how many of the failing ones are larger than they must be; NaN is neither larger nor smaller
     """
 
     role: str
@@ -47,6 +48,7 @@ class Difference:
     compared: int
     failing: int
     nonfinite: int
+    above: int = 0
 
     @property
     def passed(self) -> bool:

@@ -211,6 +211,7 @@ def held(
         compared=int(np.count_nonzero(stated)),
         failing=int(np.count_nonzero(margin > 1.0)),
         nonfinite=int(np.count_nonzero(nonfinite & stated)),
+        above=int(np.count_nonzero((margin > 1.0) & (got > expected))),
     )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from attncheck.minimize.candidate import Candidate
 from attncheck.minimize.ledger import Ledger
-from attncheck.minimize.order import SIZES, TENSORS, elements, features, kind, settings, simpler
+from attncheck.minimize.order import BESIDE, SIZES, elements, features, kind, off, settings, simpler, tensors
 from attncheck.minimize.passes import numbers
 from attncheck.minimize.passes.sessions import fewer_steps
 from attncheck.minimize.passes.settings import defaults, plainer_dtype
@@ -53,7 +55,7 @@ def neighbours(case: Candidate) -> Iterator[Step]:
 
     a feature off; steps of a session dropped or shortened; a size or setting one less, each of a list by itself;
     heads and kv_heads the next fewer together; one entry of the batch less; an earlier dtype or word; a default in
-    place of what is said; q, k or v zero or one throughout; and of few numbers each one zero.
+    place of what is said; an array zero or one throughout; and of few numbers each one zero.
     """
     told: set[Candidate] = set()
     for step in _steps(case):
@@ -70,7 +72,9 @@ def _steps(case: Candidate) -> Iterator[Step]:
 
 def _changes(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
     for axis in features(case):
-        yield f"{axis} {spell(case.value(axis))} -> {spell(AXES[axis].default)}", case.with_({axis: None})
+        plain = off(axis)
+        word = spell(AXES[axis].default if plain is None else plain)
+        yield f"{axis} {spell(case.value(axis))} -> {word}", case.with_({axis: plain})
     for found in fewer_steps(case):
         yield _difference(case, found), found
     yield from _smaller_sizes(case)
@@ -92,7 +96,9 @@ def _smaller_sizes(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
                     less = (*value[:at], one - 1, *value[at + 1 :])
                     yield f"{axis} {spell(value)} -> {spell(less)}", cut(case, {axis: less})
         elif isinstance(value, int) and hasattr(AXES[axis].values, "minimum") and value > least(axis):
-            yield f"{axis} {value} -> {value - 1}", cut(case, {axis: value - 1})
+            # Not every number is possible: blocks have 16, 32, 64 or 128 tokens.
+            tried = ((less, cut(case, {axis: less})) for less in range(value - 1, least(axis) - 1, -1))
+            yield from ((f"{axis} {value} -> {less}", found) for less, found in islice(filter(itemgetter(1), tried), 1))
     heads, kv_heads = case.complete.integer("heads"), case.complete.integer("kv_heads")
     for many in range(heads, 0, -1):
         fewer = [few for few in range(1, many + 1) if many % few == 0 and (many, few) < (heads, kv_heads)]
@@ -120,7 +126,7 @@ def _plainer_settings(case: Candidate) -> Iterator[tuple[str, Candidate | None]]
 
 
 def _plainer_numbers(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
-    for tensor in TENSORS:
+    for tensor in tensors(case):
         for filled in range(min(2, kind(case, tensor))):
             yield f"{tensor} all {filled}", case.with_({f"{tensor}_values": filled})
         if elements(case, tensor) > numbers.LISTED_UP_TO:
@@ -130,7 +136,8 @@ def _plainer_numbers(case: Candidate) -> Iterator[tuple[str, Candidate | None]]:
         for where in map(tuple, nonzero.tolist() if len(nonzero) <= numbers.EACH_UP_TO else ()):
             changed = values.copy()
             changed[where] = 0.0
-            place = ", ".join(f"{name} {at}" for name, at in zip(("token", "batch", "head", "dim"), where, strict=True))
+            names = ("query", "batch", "head", "key") if tensor in BESIDE else ("token", "batch", "head", "dim")
+            place = ", ".join(f"{name} {at}" for name, at in zip(names, where, strict=True))
             yield f"{tensor}[{place}] {values[where]:g} -> 0", numbers.given(case, tensor, changed)
 
 

@@ -4,13 +4,13 @@ Compared from the front, less is simpler:
 
     features    how many axes that turn something on stand at something else than their default
     inputs      how many inputs the graph has
-    steps       calls of a session, and new tokens that it drops again
     sizes       batch, heads, kv_heads, q_len, past_len, kv_len, capacity, head_dim, v_head_dim: the largest over the
                 batch, then the sum; a length that follows from others, and a buffer of exact length, count as 0
     settings    what the features are set to, by the order of the table: small numbers, plain fractions, early words
-    numbers     q, k and v: how plain in kind, how many are not zero, how plain in each
+    numbers     q, k and v, a bias and a sink: how plain in kind, how many are not zero, how plain in each
     dtype       float32 before float16, in the order of the table
     given       axes that are said although they need not be
+    steps       calls of a session, and new tokens that it drops again
     plain       sizes that are no power of two
     spelling    shorter, then by letters: so that no two cases are equal
 
@@ -24,15 +24,32 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from attncheck.graph import write
 from attncheck.minimize.candidate import KEPT, Candidate
 from attncheck.scenario.axes import AXES, Axis
+from attncheck.scenario.complete import Value
 from attncheck.scenario.values import Boolean, Broadcast, Choice
+from attncheck.tensors.dtypes import widen
 
 SIZES = ("batch", "heads", "kv_heads", "q_len", "past_len", "kv_len", "capacity", "head_dim", "v_head_dim")
-TENSORS = ("q", "k", "v")
+TENSORS = ("q", "k", "v", "bias", "sink")
+"""Arrays whose numbers an axis can say: what is attended with, and what joins the scores."""
+
+BESIDE = {"bias": "bias", "sink": "sink"}
+"""Of these the ones that are not always there, and the feature that brings them."""
+
 NUMBERS = ("data", "seed", *(f"{tensor}_values" for tensor in TENSORS))
 STEPS = "steps"
 _ELSEWHERE = {*KEPT, *SIZES, *NUMBERS, STEPS, "dtype"}
+
+COUNTS = ("page", "sparse_block", "sparse_layouts")
+"""What there is always some of, like tokens of a page: settings, never features."""
+
+OFF = {"update_rule": "linear"}
+"""What turns an axis off, where that is not its default: the update rule that takes neither decay nor beta."""
 
 Key = tuple[Any, ...]
 
@@ -48,12 +65,12 @@ def key(case: Candidate) -> Key:
     return (
         len(on),
         case.content[1],
-        _steps(case),
         tuple(sizes),
-        tuple(rank(AXES[axis], case.value(axis)) if axis in on else 0 for axis in _settings()),
+        tuple(rank(AXES[axis], case.value(axis)) if _has(axis, case) else 0 for axis in _settings()),
         numbers(case),
         rank(AXES["dtype"], case.value("dtype")),
         len(case.axes),
+        _steps(case),
         sum(bool(case.value(axis)) and _ragged(case.value(axis)) for axis in SIZES),
         (len(case.text), case.text),
     )
@@ -66,12 +83,25 @@ def simpler(one: Candidate, other: Candidate) -> bool:
 
 def features(case: Candidate) -> tuple[str, ...]:
     """The axes that turn something on, in the order of the table."""
-    return tuple(axis for axis in _settings() if AXES[axis].default is not None and case.complete.has(axis))
+    return tuple(axis for axis in _settings() if axis not in COUNTS and _has(axis, case))
+
+
+def off(axis: str) -> Value | None:
+    """What turns a feature off; None: its default."""
+    return OFF.get(axis)
+
+
+def _has(axis: str, case: Candidate) -> bool:
+    """Whether an axis of the operator stands at something else than what turns it off."""
+    it = AXES[axis]
+    if it.default is None or (it.ops and case.value("op") not in it.ops):
+        return False
+    return axis in COUNTS or case.value(axis) != OFF.get(axis, it.default)
 
 
 def settings(case: Candidate) -> tuple[str, ...]:
-    """The axes that can be set to something plainer: features that are on, and what is said although it need not be."""
-    return tuple(axis for axis in _settings() if axis in features(case) or axis in case.written)
+    """The axes that can be set to something plainer: features that are on, counts, and what need not be said."""
+    return tuple(axis for axis in _settings() if _has(axis, case) or axis in case.written)
 
 
 def _settings() -> tuple[str, ...]:
@@ -121,18 +151,24 @@ def plainness(value: float) -> int:
 
 
 def numbers(case: Candidate) -> tuple[int, tuple[int, ...], int, int]:
-    """How plain q, k and v are: together in kind, each in kind, how many numbers are not zero, and those themselves."""
-    kinds = tuple(kind(case, tensor) for tensor in TENSORS)
-    counts = [_nonzero(case, tensor) for tensor in TENSORS]
-    seed = int(case.value("seed")) if any(_listed(case, tensor) is None for tensor in TENSORS) else 0
-    return sum(kinds), kinds, sum(counts), seed + sum(_sum(case, tensor) for tensor in TENSORS)
+    """How plain the arrays are: together in kind, each in kind, how many numbers are not zero, and those themselves."""
+    there = tensors(case)
+    kinds = tuple(kind(case, tensor) if tensor in there else 0 for tensor in TENSORS)
+    counts = [_nonzero(case, tensor) for tensor in there]
+    seed = int(case.value("seed")) if any(_listed(case, tensor) is None for tensor in there) else 0
+    return sum(kinds), kinds, sum(counts), seed + sum(_sum(case, tensor) for tensor in there)
+
+
+def tensors(case: Candidate) -> tuple[str, ...]:
+    """The arrays of TENSORS that the case has."""
+    return tuple(tensor for tensor in TENSORS if tensor not in BESIDE or case.complete.has(BESIDE[tensor]))
 
 
 def kind(case: Candidate, tensor: str) -> int:
     """0 zero, 1 one number everywhere, 2 one-hot, 3 small integers, 4 normal or other numbers, from 5 hostile kinds."""
     listed = _listed(case, tensor)
     if listed is None:
-        return 4 + rank(AXES["data"], case.value("data"))
+        return 4 + (rank(AXES["data"], case.value("data")) if tensor not in BESIDE else 0)
     found = set(listed)
     if found == {0}:
         return 0
@@ -161,13 +197,38 @@ def _sum(case: Candidate, tensor: str) -> int:
 
 
 def extent(case: Candidate, tensor: str) -> tuple[int, int, int, int]:
-    """What a tensor's numbers stand for: tokens (past included), batch entries, heads, dims."""
+    """What a tensor's numbers stand for: tokens (past included), batch entries, heads, dims.
+
+    Of a bias queries, batch entries, heads, keys, each 1 where it is for all; of a sink heads alone.
+    """
+    if tensor in BESIDE:
+        shape = beside(case, tensor).shape
+        return shape[0], shape[1], shape[2], shape[3]
     it = case.scenario
     heads = it.heads if tensor == "q" else it.kv_heads
     dim = it.v_head_dim if tensor == "v" else it.head_dim
     past = 0 if tensor == "q" else max(it.past_len)
     new = max(it.kv_len) if it.cross and tensor != "q" else max(it.q_len)
     return past + new, it.batch, heads, dim
+
+
+@lru_cache(1 << 8)
+def beside(case: Candidate, tensor: str) -> NDArray[np.float64]:
+    """The numbers of a bias, [queries, batch, heads, keys], or of a sink, [1, 1, heads, 1], as the graph is given them.
+
+    What a bias hides is 0 here: it stays hidden whatever stands there.
+    """
+    whole = write.build(case.scenario)
+    name = next(it for it in whole.inputs if it in _INPUTS[tensor])
+    values = widen(whole.inputs[name], case.scenario.dtype)
+    if tensor == "sink":
+        return values.reshape(1, 1, -1, 1)
+    four = values.reshape((1,) * (4 - values.ndim) + values.shape)
+    return np.where(np.isneginf(four), 0.0, four).transpose(2, 0, 1, 3)
+
+
+_INPUTS = {"bias": ("attention_bias", "attn_mask"), "sink": ("head_sink",)}
+"""What graphs call them."""
 
 
 def elements(case: Candidate, tensor: str) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from attncheck.minimize.candidate import Candidate
 from attncheck.minimize.certificate import Neighbour, certificate, neighbours
 from attncheck.minimize.ledger import Ledger, Runs, Seen, Spent
-from attncheck.minimize.order import simpler
+from attncheck.minimize.order import key, simpler
 from attncheck.minimize.passes import SHAPES, VALUES, Pass
 from attncheck.minimize.signature import Signature, same
 
@@ -58,35 +58,72 @@ def minimize(
 ) -> Minimum:
     """Shrink `start` by every pass up to a common fixpoint. Raises DoesNotFail.
 
+    Where the end does not fail as often as asked, though the start does, the search is made again and every case run so
+    often: what was followed was luck, or memory that nobody had written.
+
     runs   how often the start and the end are run, and how many of these must fail
-    told   hears of every smaller case, first of the start itself; warn: of a start that does not always fail
+    told   hears of every smaller case, first of the start itself; warn: of what does not always fail
     """
     # Whatever the budget: without these nothing is known.
     failure, ledger.runs = _confirmed(ledger.seen(start, runs.of, afford=False), runs, warn)
-    case, spent = start, False
     told(Progress(start, "start"))
+    found = _searched(start, ledger, failure, runs, told)
+    if found.around is not None and found.confirmed < runs.needed and ledger.runs.of == 1:
+        ledger.runs = runs
+        warn(f"shrunk to a case that fails in {found.confirmed} of {runs.of} runs only: again, {_every(runs)}")
+        found = _searched(start, ledger, failure, runs, told)
+    enough = found.confirmed >= (ledger.runs.needed if ledger.runs.of > 1 else runs.needed)
+    others = _each_once((seen, smallest) for seen, smallest in ledger.others.items() if not same(failure, seen))
+    return Minimum(
+        case=found.case,
+        start=start,
+        failure=failure,
+        runs=ledger.runs,
+        confirmed=found.confirmed,
+        neighbours=found.around or (),
+        certified=found.around is not None and enough and not any(it.same for it in found.around),
+        others=others,
+        evaluations=ledger.evaluations,
+        seconds=ledger.seconds,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where a search has come: `around` is None where the budget was spent before."""
+
+    case: Candidate
+    confirmed: int
+    around: tuple[Neighbour, ...] | None
+
+
+def _searched(
+    start: Candidate, ledger: Ledger, failure: Signature, runs: Runs, told: Callable[[Progress], None]
+) -> _Found:
+    """Down to a case of which no neighbour fails, as far as the budget goes."""
+    case = start
     try:
         for case, by in _descent(start, ledger, failure):
             told(Progress(case, by))
         last = ledger.seen(case, runs.of)
         around = certificate(case, ledger, failure)
     except Spent:
-        last, around, spent = [], (), True
-    confirmed = sum(it.failure is not None and same(failure, it.failure) for it in last)
-    enough = confirmed >= (ledger.runs.needed if ledger.runs.of > 1 else runs.needed)
-    others = tuple((seen, smallest) for seen, smallest in ledger.others.items() if not same(failure, seen))
-    return Minimum(
-        case=case,
-        start=start,
-        failure=failure,
-        runs=ledger.runs,
-        confirmed=confirmed,
-        neighbours=around,
-        certified=not spent and enough and not any(it.same for it in around),
-        others=others,
-        evaluations=ledger.evaluations,
-        seconds=ledger.seconds,
-    )
+        return _Found(case, 0, None)
+    return _Found(case, sum(it.failure is not None and same(failure, it.failure) for it in last), around)
+
+
+def _every(runs: Runs) -> str:
+    """How often each case is run from now on."""
+    return f"every case run up to {runs.of} times, and counting as failing where {runs.needed} of these fail"
+
+
+def _each_once(met: Iterable[tuple[Signature, Candidate]]) -> tuple[tuple[Signature, Candidate], ...]:
+    """Failures that were met, each with the smallest of the cases that show it."""
+    found: list[tuple[Signature, Candidate]] = []
+    for seen, case in sorted(met, key=lambda it: key(it[1])):
+        if not any(same(seen, other) or same(other, seen) for other, _ in found):
+            found.append((seen, case))
+    return tuple(found)
 
 
 def _confirmed(seen: list[Seen], runs: Runs, warn: Callable[[str], None]) -> tuple[Signature, Runs]:
@@ -99,10 +136,7 @@ def _confirmed(seen: list[Seen], runs: Runs, warn: Callable[[str], None]) -> tup
     if hits == runs.of:
         return first, Runs()
     needed = min(hits, runs.needed)
-    warn(
-        f"flaky: it fails in {hits} of {runs.of} runs; every case is run up to {runs.of} times, "
-        f"and counts as failing where {needed} of these fail"
-    )
+    warn(f"flaky: it fails in {hits} of {runs.of} runs; {_every(Runs(needed, runs.of))}")
     return first, Runs(needed, runs.of)
 
 

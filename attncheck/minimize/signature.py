@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attncheck.compare.difference import Difference
 from attncheck.engine.events import Result
 from attncheck.vocabulary import Verdict
 
 SLIGHT = 10.0
 """Margin up to which an error is a slight one, which may be rounding that went astray."""
+
+FAINT = 1e-6
+"""Error up to which it is slight too, whatever the margin: where zeros are expected, so little is a memory's rest."""
+
+STEADY = 8
+"""Wrong elements from which on it is no chance that all of them err to one side."""
 
 _NOT_FAILING = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.QUARANTINED)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?([eE][-+]?\d+)?|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)")
@@ -27,6 +34,8 @@ class Signature:
     wrong    the known wrong kernels that give these numbers; empty where none does
     look     what stands in the wrong places: "NaN", "infinite", or "wrong"
     gross    whether the error is far beyond the tolerance
+    side     "above" or "below" where every wrong element is too large or too small, else empty
+    steady   whether so many elements err to that side that the fault is known by it
     text     for a failure without numbers: its message without numbers, names and shapes, so its class, or its signal
     kernels  where they are to stay: the kernels that ran, as the evidence tells
     """
@@ -36,6 +45,8 @@ class Signature:
     wrong: tuple[str, ...] = ()
     look: str = ""
     gross: bool = True
+    side: str = ""
+    steady: bool = False
     text: str = ""
     kernels: tuple[str, ...] = ()
 
@@ -43,13 +54,14 @@ class Signature:
     def read(cls, data: Mapping[str, Any]) -> Signature:
         """From what JSON holds of one. Raises TypeError, KeyError."""
         lists = {name: tuple(data[name]) for name in ("outputs", "wrong", "kernels")}
-        return cls(data["verdict"], look=data["look"], gross=data["gross"], text=data["text"], **lists)
+        return cls(**{**data, **lists})
 
     @property
     def words(self) -> str:
         """For a person: `mismatch in output, softcap-ignored`."""
         where = f" in {' and '.join(self.outputs)}" if self.outputs else ""
-        what = ", or ".join(self.wrong) or (self.look if self.look != "wrong" else "") or self.text
+        side = {"above": "too large", "below": "too small"}.get(self.side, "") if self.steady else ""
+        what = ", or ".join(self.wrong) or (self.look if self.look != "wrong" else side) or self.text
         return f"{self.verdict}{where}{f', {what}' if what else ''}"
 
 
@@ -66,13 +78,24 @@ def signature(result: Result, *, kernels: bool = False) -> Signature | None:
     if not failing:
         first = result.message.splitlines()[0] if result.message else ""
         return replace(found, text=" ".join(_VARIABLE.sub("#", first).split()))
+    side = _side(failing)
     return replace(
         found,
         outputs=tuple(dict.fromkeys(it.role for it in failing)),
         wrong=result.wrong,
         look=_look(max(failing, key=lambda it: it.margin).got),
-        gross=max(it.margin for it in failing) > SLIGHT,
+        gross=any(it.margin > SLIGHT and it.error > FAINT for it in failing),
+        side=side,
+        steady=bool(side) and sum(it.failing for it in failing) >= STEADY,
     )
+
+
+def _side(failing: Sequence[Difference]) -> str:
+    """Where every wrong element of every output lies; empty where they lie on both sides, or one is NaN."""
+    above, wrong = sum(it.above for it in failing), sum(it.failing for it in failing)
+    if any(math.isnan(it.got) or math.isnan(it.expected) for it in failing):
+        return ""
+    return {wrong: "above", 0: "below"}.get(above, "")
 
 
 def _look(got: float) -> str:
@@ -85,13 +108,13 @@ def same(first: Signature, other: Signature) -> bool:
     """Whether `other` is the failure that `first` is, seen in a smaller case.
 
     Where a known wrong kernel was matched, one of those stays matched: several may give the same in a small case. Where
-    none was, no further output is wrong, they look alike, and a gross error does not become a slight one. The sign of
-    the worst error is no part of it: which element is the worst changes with every cut.
+    none was, no further output is wrong, they look alike, a gross error does not become a slight one, and where many
+    elements erred to one side, all that are left err to that side (docs/decisions/minimize.md).
     """
     if (first.verdict, first.text, first.kernels) != (other.verdict, other.text, other.kernels):
         return False
     if first.wrong:
         return not set(first.wrong).isdisjoint(other.wrong)
-    if first.gross and not other.gross:
+    if (first.gross and not other.gross) or (first.steady and first.side != other.side):
         return False
     return first.look == other.look and set(first.outputs) >= set(other.outputs)

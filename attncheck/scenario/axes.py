@@ -511,6 +511,23 @@ AXES: dict[str, Axis] = {
             )
             for tensor, name in (("q", "queries"), ("k", "keys"), ("v", "values"))
         ),
+        Axis(
+            "bias_values",
+            NumberList("generated"),
+            "the numbers of `bias` in the place of generated ones: query by query; of each query by batch entry, head "
+            "and key, as far as the shape has these; repeated from the first number when they run out. What `holes` "
+            "hides stays hidden",
+            default="generated",
+            ops=DENSE,
+        ),
+        Axis(
+            "sink_values",
+            NumberList("generated"),
+            "the scores of `sink` in the place of generated ones, head by head; repeated from the first number when "
+            "they run out",
+            default="generated",
+            ops=("gqa", "paged"),
+        ),
         Axis("seed", Integer(0, 2**32 - 1), "seed of the inputs", default=0),
         Axis(
             "kernel",

@@ -112,7 +112,8 @@ class Scenario:
     softmax_precision what the softmax is to be computed in; None: what the tensors are in
     dims              whether the graph says its dimensions as numbers or as names
     opset             version of ai.onnx Attention; 0 for other operators
-    q_values, k_values, v_values   numbers in the place of generated ones, repeated as needed; None: generated
+    q_values, k_values, v_values, bias_values, sink_values   numbers in the place of generated ones, repeated as needed;
+                      None: generated
     steps             the calls of a session, in order, each with the present of the one before as its past: q_len and
                       past_len are then those of the first. Empty: one call
     within            for one step of a session by itself: where it stands there
@@ -179,6 +180,8 @@ class Scenario:
     q_values: tuple[float, ...] | None = None
     k_values: tuple[float, ...] | None = None
     v_values: tuple[float, ...] | None = None
+    bias_values: tuple[float, ...] | None = None
+    sink_values: tuple[float, ...] | None = None
     seed: int = 0
     kernel: Kernel | None = None
     steps: tuple[Step, ...] = ()

@@ -437,6 +437,14 @@ def _merged(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.BUFFERS, ("present", "past_len"), message, "use `present: asked`")
 
 
+def _given(case: Complete) -> Iterator[Impossible]:
+    """Numbers of an array need the array."""
+    for axis, of, add in (("bias_values", "bias", "bias: BxNxSxT"), ("sink_values", "sink", "sink: true")):
+        if axis in case.written and case.has(axis) and not case.has(of):
+            message = f"`{axis}` without `{of}` has no effect"
+            yield Impossible(Mistake.MASK, (axis,), message, f"add `{add}`")
+
+
 def _projected(case: Complete) -> Iterator[Impossible]:
     """What com.microsoft Attention's input can hold: rows before they are projected."""
     if _operator(case) != "ms-attention":
@@ -482,6 +490,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "packed", "kv_len", "v_head_dim", "head_dim"), _packed),
     (("op", "layout", "packed", "kv_len", "v_head_dim", "head_dim"), _layout),
     (("op", "past", "capacity", "present", "v_head_dim", "head_dim", *_SIZES), _merged),
+    (("bias_values", "bias", "sink_values", "sink"), _given),
     (("op", "data", "q_values", "k_values", "v_values"), _projected),
     (("op", "mask", *_SIZES), _one_token),
     (("op", "beams", "capacity", "steps", *_SIZES), _beams),

@@ -130,6 +130,8 @@ def scenario(
         q_values=_numbers(values["q_values"]),
         k_values=_numbers(values["k_values"]),
         v_values=_numbers(values["v_values"]),
+        bias_values=_numbers(values["bias_values"]),
+        sink_values=_numbers(values["sink_values"]),
         seed=values["seed"],
         kernel=values.get("kernel"),
         steps=steps.unrolled(session_of(values), case.batch),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ import numpy as np
 import onnx
 import pytest
 
+from attncheck.graph.session import session
+from attncheck.scenario import from_command_line
 from attncheck.scenario.load import load
 
 from .frozen import ROOT, Ran, assert_golden, attncheck, settled
@@ -121,6 +126,84 @@ def test_a_spent_budget_is_exit_code_6_and_more_of_it_goes_on_from_there(tmp_pat
     shrink(tmp_path / "afresh", "softcap_ignored")
     fresh = certificate(tmp_path / "afresh")
     assert [whole[key] for key in ("case", "neighbours")] == [fresh[key] for key in ("case", "neighbours")]
+
+
+def test_time_that_is_spent_is_exit_code_6_with_the_start_as_the_best_so_far(tmp_path: Path) -> None:
+    ran = shrink(tmp_path, "six_rows", "--time", "0.001")
+    assert ran.code == 6
+    assert "not certified: the budget was spent" in ran.stdout
+    (best,) = load([tmp_path / "minimal" / "case.yaml"])
+    assert best.q_len == (7,)
+
+
+def test_a_case_that_is_asked_for_twice_is_run_once(tmp_path: Path) -> None:
+    """By its content: two spellings of one case are one. The start and the end are run three times."""
+    shrink(tmp_path, "five_past")
+    lines = (tmp_path / "minimal" / "journal.ndjson").read_text(encoding="utf-8").splitlines()[1:]
+    digests = Counter(session(from_command_line(json.loads(line)["case"])).digest for line in lines)
+    assert sorted(digests.values())[-3:] == [1, 3, 3]
+    assert len(lines) == certificate(tmp_path)["evaluations"]
+
+
+def test_as_many_workers_as_are_asked_for_lead_to_the_same_smallest_case(tmp_path: Path) -> None:
+    found = []
+    for jobs in ("1", "3"):
+        assert shrink(tmp_path, "five_past", "--jobs", jobs, "--out", jobs).code == 0
+        found.append(json.loads((tmp_path / jobs / "minimal.json").read_text(encoding="utf-8")))
+    assert [it["case"] for it in found] == ["op=gqa,past_len=5,heads=1,head_dim=1,q_values=0,k_values=0,v_values=0"] * 2
+
+
+def test_what_fails_in_another_way_is_listed_with_its_smallest_case_and_not_followed(tmp_path: Path) -> None:
+    ran = shrink(tmp_path, "crashes_on_the_way")
+    assert ran.code == 0
+    _, _, others = ran.stdout.partition("also found, and not followed:\n")
+    assert others.splitlines()[0].strip() == "crash, the backend's process was ended by SIGSEGV"
+    assert "attncheck run case::op=gqa,q_len=2," in others
+    assert [it["failure"]["verdict"] for it in certificate(tmp_path)["also_found"]] == ["crash"]
+    assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=5,")
+
+
+def test_a_flaky_start_is_said_at_once_and_shrunk_under_as_many_of_as_many_runs(tmp_path: Path) -> None:
+    ran = shrink(tmp_path, "flaky_from_three_rows", "--runs", "1/3", "--jobs", "1", start="q_len=4 heads=1 head_dim=2")
+    assert ran.code == 0, ran.text
+    said = "attncheck: warning: case::q_len=4,heads=1,head_dim=2 is flaky: it fails in 2 of 3 runs"
+    assert ran.stderr.startswith(said)
+    assert certificate(tmp_path)["runs"]["of"] == 3
+    assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=3,")
+
+
+def test_an_end_that_fails_less_often_than_the_start_is_not_taken_for_the_smallest_case(tmp_path: Path) -> None:
+    start = "q_len=6 heads=1 head_dim=2"
+    ran = shrink(tmp_path, "flaky_below_five_rows", "--jobs", "1", start=start)
+    assert ran.code == 0, ran.text
+    assert "is shrunk to a case that fails in 2 of 3 runs only: again, every case run up to 3 times" in ran.stderr
+    found = certificate(tmp_path)
+    assert found["case"].startswith("op=gqa,q_len=5,")
+    assert found["runs"] == {"needed": 3, "of": 3, "confirmed": 3}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_terminal_is_shown_the_smallest_case_so_far_evaluations_and_the_time_left(tmp_path: Path) -> None:
+    import pty
+
+    reads, writes = pty.openpty()
+    words = ["minimize", "--case", START, "--backend", f"{PLANTED}:five_past", "--no-bundle"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attncheck", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"},
+        stdout=subprocess.DEVNULL,
+        stderr=writes,
+    )
+    os.close(writes)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's end, on Linux
+        while part := os.read(reads, 65536):
+            shown += part
+    os.close(reads)
+    assert process.wait(timeout=60) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+    assert re.search(r"\d+ evaluations, \d+ s left  op=gqa,past_len=5,heads=1,", text)
 
 
 @pytest.mark.parametrize(

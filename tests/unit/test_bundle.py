@@ -92,7 +92,10 @@ def kernels(tmp_path: Path) -> Path:
     path = tmp_path / "kernels.py"
     path.write_text(PLAIN, encoding="utf-8")
     (tmp_path / "beside_it.py").write_text("import and_this\n", encoding="utf-8")
-    (tmp_path / "and_this.py").write_text("", encoding="utf-8")
+    (tmp_path / "and_this.py").write_text("import a_package.part\n", encoding="utf-8")
+    (tmp_path / "a_package").mkdir()
+    for name in ("__init__.py", "part.py"):
+        (tmp_path / "a_package" / name).write_text("", encoding="utf-8")
     return path
 
 
@@ -168,7 +171,8 @@ def test_a_users_function_goes_along_with_what_it_imports_and_a_mended_one_shows
 ) -> None:
     bundle = made(tmp_path / "b", f"{kernels}:{name}", from_command_line(f"{SMALL} present=absent"))
     assert bundle.rerun.shows, bundle.rerun.output
-    assert {"kernel/kernels.py", "kernel/beside_it.py", "kernel/and_this.py"} <= set(bundle.files)
+    beside = ("kernels.py", "beside_it.py", "and_this.py", "a_package/part.py")
+    assert {f"kernel/{it}" for it in beside} <= set(bundle.files)
     (bundle.folder / "kernel" / "kernels.py").write_text(MENDED, encoding="utf-8")
     assert again(bundle) == 0
 
@@ -201,7 +205,12 @@ def test_a_script_that_would_need_attncheck_is_told_not_to_show_it(kernels: Path
     assert bundle.rerun.code == 2
     assert not bundle.rerun.shows
     assert told(bundle)["repro"]["shows"] is False  # type: ignore[index]
-    assert "could not run" in (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    issue = (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    assert "could not run" in issue
+    line = 1 + PLAIN.splitlines().index("    import attncheck.oracle.ask")
+    told_why = f"kernels.py, line {line}, imports attncheck.oracle.ask, and of attncheck a bundle holds"
+    assert told_why in issue
+    assert bundle.wanting.startswith(told_why)
 
 
 def test_many_inputs_are_read_from_the_file_beside_and_few_are_written_out(kernels: Path, tmp_path: Path) -> None:
@@ -347,7 +356,7 @@ def test_a_backend_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 def test_a_folder_with_other_things_in_it_is_left_alone(kernels: Path, tmp_path: Path) -> None:
     with pytest.raises(contents.NoPlace, match="other things in it"):
         made(tmp_path, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["and_this.py", "beside_it.py", "kernels.py"]
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["a_package", "and_this.py", "beside_it.py", "kernels.py"]
 
 
 def test_outputs_that_lie_where_an_input_does_are_bound_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
 from attncheck.problem import Problem, role_heads
-from attncheck.scenario import command_line, from_command_line
+from attncheck.scenario import ScenarioErrors, command_line, from_command_line
 
 SHAPE = "q_len=2 heads=4 kv_heads=2 head_dim=2"
 
@@ -46,6 +46,34 @@ def test_tensors_without_numbers_stay_generated_and_poison_stays() -> None:
     past = given.inputs["past_value"]
     assert (past[:, :, :1] == 0.5).all()
     assert np.isnan(past[:, :, 1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("bias", "wanted"),
+    [
+        ("op=gqa bias=BxNxSxT", [[[0, 1, 2], [6, 7, 8]], [[3, 4, 5], [9, 10, 11]]]),
+        ("op=attention bias=NxSxT", [[[0, 1, 2], [6, 7, 8]], [[3, 4, 5], [9, 10, 11]]]),
+        ("op=mha bias=1x1xSxT", [[[0, 1, 2], [3, 4, 5]]]),
+    ],
+)
+def test_a_bias_is_read_query_by_query_and_of_each_head_by_head(bias: str, wanted: list[object]) -> None:
+    numbers = "+".join(map(str, range(12)))
+    case, it = built(f"{bias} q_len=2 past_len=1 heads=2 head_dim=2 bias_values={numbers}")
+    found = it.masks[0].array(case.inputs)
+    assert (found[0] if found.ndim == 4 else found).tolist() == wanted
+
+
+def test_what_holes_hide_stays_hidden_and_a_sink_is_read_head_by_head() -> None:
+    case, it = built(f"{SHAPE} bias=1x1xSxT holes=first-row bias_values=2 sink=true sink_values=1+-1+3")
+    assert it.masks[0].array(case.inputs).tolist() == [[[[-np.inf, -np.inf], [2.0, 2.0]]]]
+    assert it.sink is not None
+    assert case.inputs[it.sink].tolist() == [1.0, -1.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize(("axis", "of"), [("bias_values", "bias"), ("sink_values", "sink")])
+def test_numbers_of_an_array_that_is_not_there_are_refused(axis: str, of: str) -> None:
+    with pytest.raises(ScenarioErrors, match=f"`{axis}` without `{of}` has no effect"):
+        from_command_line(f"{axis}=1")
 
 
 def test_the_command_line_says_them_and_reads_them_again() -> None:

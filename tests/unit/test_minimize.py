@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attncheck.compare import judge
+from attncheck.engine.events import Result
 from attncheck.minimize.candidate import Candidate, of_text, start
 from attncheck.minimize.certificate import neighbours
-from attncheck.minimize.order import features, key, plainness, simpler
+from attncheck.minimize.order import TENSORS, features, key, plainness, simpler
 from attncheck.minimize.passes import PASSES
 from attncheck.minimize.passes.numbers import held
 from attncheck.minimize.passes.sizes import below, cut
-from attncheck.minimize.signature import Signature, same
+from attncheck.minimize.signature import Signature, same, signature
 from attncheck.scenario import from_command_line
+from attncheck.vocabulary import Status, Verdict
 from tests.shrinking import STARTS
 
 SESSION = "op=gqa past_len=3 heads=2 head_dim=2 steps=5-1x6-4a2"
@@ -87,7 +91,7 @@ def test_every_neighbour_is_possible_simpler_and_told_once(text: str) -> None:
     assert len({it.case for it in found}) == len(found) > 10
     for it in found:
         assert simpler(it.case, begin)
-        assert " -> " in it.change or it.change.startswith(("without", "q all", "k all", "v all"))
+        assert " -> " in it.change or it.change.startswith(("without", *(f"{tensor} all" for tensor in TENSORS)))
 
 
 def test_simpler_has_the_order_that_the_page_states() -> None:
@@ -103,8 +107,11 @@ def test_simpler_has_the_order_that_the_page_states() -> None:
         "heads=2 head_dim=1",
         "heads=1 head_dim=1 batch=2",
         "heads=1 head_dim=1 past_len=1",
+        "heads=1 head_dim=1 past_len=1 steps=1-1",
         "heads=1 head_dim=1 softcap=1",
         "heads=1 head_dim=1 softcap=3",
+        "heads=1 head_dim=1 sink=true sink_values=0",
+        "heads=1 head_dim=1 sink=true",
         "heads=1 head_dim=1 softcap=1 window=1",
     ]
     found = [case(f"op=gqa {text}") for text in ascending]
@@ -128,6 +135,64 @@ def test_what_a_change_makes_impossible_goes_along() -> None:
     assert without is not None
     assert without.text == "op=attention,q_len=4"
     assert begin.with_({"q_len": 4}) is None
+
+
+def test_a_cut_keeps_the_numbers_of_a_bias_and_of_a_sink_that_survive() -> None:
+    numbers = "+".join(map(str, range(1, 37)))
+    shape = "op=gqa q_len=3 past_len=1 heads=3 head_dim=1"
+    begin = case(f"{shape} bias=1xNxSxT bias_values={numbers} sink=true sink_values=1+2+3")
+    before = held(begin, "bias")
+    assert before.shape == (3, 1, 3, 4)
+    less = cut(begin, {"heads": 2, "q_len": 2})
+    assert less is not None
+    assert held(less, "bias").tolist() == before[:2, :, :2, :3].tolist()
+    assert held(less, "sink").ravel().tolist() == [1, 2]
+    without = cut(begin, {"past_len": 0})
+    assert without is not None
+    assert held(without, "bias").tolist() == before[:, :, :, 1:].tolist()
+
+
+def test_what_there_is_always_some_of_is_no_feature_and_the_plain_update_rule_is_none() -> None:
+    assert features(case("op=paged page=5 window=3")) == ("window",)
+    assert features(case("op=linear")) == ("update_rule",)
+    assert features(case("op=linear update_rule=linear past_state=given")) == ("past_state",)
+
+
+def failing(got: list[float], tolerance: float = 1e-3) -> Signature:
+    """How a result with these numbers fails where zeros are expected."""
+    numbers = np.array(got).reshape(1, 1, 1, -1)
+    expected, bound, stated = np.zeros_like(numbers), np.full_like(numbers, tolerance), np.ones(numbers.shape, bool)
+    found = judge.held("output", "output", "", "oracle", numbers, expected, bound, stated)
+    verdict = Verdict.NONFINITE if found.nonfinite else Verdict.MISMATCH
+    seen = signature(Result("c", "b", "", False, verdict, Status.FAILED, differences=(found,), worst=found))
+    assert seen is not None
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("got", "side", "steady"),
+    [
+        ([1.0] * 8, "above", True),
+        ([-1.0] * 8, "below", True),
+        ([1.0] * 7 + [0.0], "above", False),
+        ([1.0] * 8 + [-1.0], "", False),
+        ([np.inf] * 8, "above", True),
+        ([np.nan] * 8, "", False),
+    ],
+)
+def test_the_side_is_that_of_every_wrong_element_and_counts_from_eight_on(
+    got: list[float], side: str, steady: bool
+) -> None:
+    found = failing(got)
+    assert (found.side, found.steady) == (side, steady)
+
+
+def test_what_lay_in_memory_where_zeros_are_expected_is_no_gross_error() -> None:
+    """Its margin is as large as can be: zeros have the smallest normal number for a tolerance."""
+    assert failing([1e-1]).gross
+    assert not failing([5e-3]).gross
+    assert not failing([1e-9], tolerance=1e-38).gross
+    assert failing([1e-3], tolerance=1e-38).gross
 
 
 def test_a_cut_keeps_the_numbers_that_survive() -> None:
@@ -164,6 +229,7 @@ def test_features_are_read_off_the_table() -> None:
 
 
 FIRST = Signature("mismatch", ("output",), ("softcap-ignored", "scale-default"), "wrong", gross=True)
+ABOVE = Signature("mismatch", ("output",), (), "wrong", side="above", steady=True)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +247,11 @@ FIRST = Signature("mismatch", ("output",), ("softcap-ignored", "scale-default"),
         (replace(FIRST, wrong=()), replace(FIRST, wrong=(), outputs=("output", "scores")), False),
         (replace(FIRST, wrong=()), replace(FIRST, wrong=(), gross=False), False),
         (replace(FIRST, wrong=(), gross=False), replace(FIRST, wrong=()), True),
+        (ABOVE, replace(ABOVE, steady=False), True),
+        (ABOVE, replace(ABOVE, side="below"), False),
+        (ABOVE, replace(ABOVE, side="", steady=False), False),
+        (replace(ABOVE, steady=False), replace(ABOVE, side="below"), True),
+        (replace(FIRST, side="above", steady=True), replace(FIRST, side="below"), True),
         (Signature("error", text="a # b"), Signature("error", text="a # b"), True),
         (Signature("error", text="a # b"), Signature("error", text="a # c"), False),
         (replace(FIRST, kernels=("flash",)), replace(FIRST, kernels=("naive",)), False),

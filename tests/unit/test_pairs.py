@@ -22,7 +22,7 @@ PAIRWISE = [entry for entry in ENTRIES if entry["matrix"].get("mode") == "pairwi
 
 NOT_FEATURES = {
     *("op", "batch", "heads", "q_len", "past_len", "rotary_cache", "steps", "kv_cache", "kv_scales"),
-    *("seed", "kernel", "data", "q_values", "k_values", "v_values"),
+    *("seed", "kernel", "data", "q_values", "k_values", "v_values", "bias_values", "sink_values"),
 }
 """Sizes, data, sessions, the quantised cache, which few backends have, and what is set for a whole scenario."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attncheck import callable as conventions
@@ -13,6 +13,7 @@ from attncheck.bundle.runtimes.several import listed, numbered, written
 from attncheck.bundle.subject import Piece, Subject
 from attncheck.vocabulary import Verdict
 
+PACKAGE = conventions.__name__.partition(".")[0]
 FOLDER = "kernel"
 """Of the user's files, so that none takes the name of one of ours."""
 
@@ -67,7 +68,8 @@ _CHECKED = '''\
 def piece(subject: Subject) -> Piece:
     """The function, called as attncheck calls it."""
     path = Path(subject.launch.options["file"])
-    files = {f"{FOLDER}/{name}": content for name, content in _sources(path)}
+    sources = dict(_sources(path))
+    files = {f"{FOLDER}/{name}": content for name, content in sources.items()}
     decorated = any(b"attncheck" in content for content in files.values())
     guarded = subject.result.verdict is Verdict.OOB_WRITE
     constants = [
@@ -94,6 +96,7 @@ def piece(subject: Subject) -> Piece:
         written("\n\n".join(functions), subject),
         "\n".join(constants),
         files,
+        _lacking(sources),
     )
 
 
@@ -117,30 +120,46 @@ def attributes(data):
 '''
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
 def _sources(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The file and whatever it imports from its own folder, and so on."""
-    waiting, told = [path.name], set()
+    """The file and whatever it imports from its own folder, modules and packages, and so on; by name there."""
+    waiting, told = [path], set()
     while waiting:
-        name = waiting.pop()
-        if name in told or not (path.parent / name).is_file():
+        file = waiting.pop()
+        if file in told or not file.is_file():
             continue
-        told.add(name)
-        content = (path.parent / name).read_bytes()
-        yield name, content
-        waiting += [f"{module}.py" for module in _imported(content)]
+        told.add(file)
+        content = file.read_bytes()
+        yield file.relative_to(path.parent).as_posix(), content
+        for _, module in _imported(content):
+            name = module.partition(".")[0]
+            waiting += [path.parent / f"{name}.py", *sorted((path.parent / name).rglob("*.py"))]
 
 
-def _imported(content: bytes) -> Iterator[str]:
+def _imported(content: bytes) -> Iterator[tuple[int, str]]:
+    """Every module that is imported, anywhere in a file, with its line."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (it.name.partition(".")[0] for it in node.names)
+            yield from ((node.lineno, it.name) for it in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            yield node.module.partition(".")[0]
+            whole = node.module == PACKAGE
+            yield from ((node.lineno, f"{PACKAGE}.{it.name}") for it in node.names if whole)
+            if not whole:
+                yield node.lineno, node.module
+
+
+def _lacking(sources: Mapping[str, bytes]) -> str:
+    """Where a file imports more of attncheck than a bundle holds: which, and what to do."""
+    held = {PACKAGE, conventions.__name__, f"{PACKAGE}.__version__"}
+    for name, content in sources.items():
+        for line, module in sorted(_imported(content)):
+            if module.partition(".")[0] == PACKAGE and module not in held:
+                return (
+                    f"{name}, line {line}, imports {module}, and of attncheck a bundle holds {conventions.__name__} "
+                    "alone, since its script must run where there is no attncheck; take what is needed of it into a "
+                    "file beside your own"
+                )
+    return ""

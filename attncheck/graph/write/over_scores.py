@@ -18,6 +18,10 @@ def bias(scenario: Scenario, keys: int) -> Array | None:
     sizes = _sizes(scenario, scenario.bias, keys)
     first = max(scenario.first)
     values = modifiers.bias(scenario.seed, *sizes[:3], first + _keys(scenario, sizes[3]), first)
+    if scenario.bias_values is not None:
+        batch, heads, queries, slots = sizes
+        # By query first, as q is by token: fewer queries keep the numbers of those that are left.
+        values = np.resize(scenario.bias_values, (queries, batch, heads, slots)).transpose(1, 2, 0, 3)
     if scenario.mask is None:
         values = np.where(_hidden(scenario, scenario.bias, sizes), -np.inf, values)
     return dtypes.narrow(values.reshape(_shape(scenario.bias, sizes)), scenario.dtype)
@@ -32,7 +36,12 @@ def kept(scenario: Scenario, keys: int) -> NDArray[np.bool_]:
 
 def sink(scenario: Scenario) -> Array | None:
     """The score of each head that has no value: [heads]."""
-    return dtypes.narrow(modifiers.sink(scenario.seed, scenario.heads), scenario.dtype) if scenario.sink else None
+    if not scenario.sink:
+        return None
+    values = modifiers.sink(scenario.seed, scenario.heads)
+    if scenario.sink_values is not None:
+        values = np.resize(scenario.sink_values, scenario.heads)
+    return dtypes.narrow(values, scenario.dtype)
 
 
 def _sizes(scenario: Scenario, shape: str, keys: int) -> tuple[int, int, int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from attncheck.minimize.candidate import Candidate
-from attncheck.minimize.order import features
+from attncheck.minimize.order import features, off
 
 PAIRS_UP_TO = 10
 """Features up to which pairs of them are tried as the only ones."""
@@ -23,6 +23,6 @@ def fewer_features(case: Candidate) -> Iterator[Candidate | None]:
     for count in range(min(3, len(on))):
         if count < 2 or len(on) <= PAIRS_UP_TO:
             for kept in combinations(on, count):
-                yield case.with_({axis: None for axis in on if axis not in kept})
+                yield case.with_({axis: off(axis) for axis in on if axis not in kept})
     for axis in on:
-        yield case.with_({axis: None})
+        yield case.with_({axis: off(axis)})

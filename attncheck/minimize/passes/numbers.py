@@ -1,4 +1,4 @@
-"""Plainer numbers: what q, k and v hold, by whole tensors, slices and single entries."""
+"""Plainer numbers: what q, k, v, a bias and a sink hold, by whole tensors, slices and single entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.minimize.candidate import Candidate
-from attncheck.minimize.order import SMALL, TENSORS, elements, extent, kind
+from attncheck.minimize.order import BESIDE, SMALL, TENSORS, beside, elements, extent, kind, tensors
 from attncheck.scenario.axes import AXES
 from attncheck.scenario.complete import Value
 from attncheck.scenario.values import Choice
@@ -21,12 +21,16 @@ Float = NDArray[np.float64]
 LISTED_UP_TO = 512
 """Numbers of a tensor up to which they are listed one by one."""
 
+_ROWS = ("q", "k", "v")
+
 EACH_UP_TO = 64
 """Numbers that are not zero up to which each is tried by itself."""
 
 
 def held(case: Candidate, tensor: str) -> Float:
-    """What a tensor holds, float64 [tokens, batch, heads, dim], tokens from the oldest."""
+    """What a tensor holds, float64 [tokens, batch, heads, dim], tokens from the oldest; a bias, a sink as `beside`."""
+    if tensor in BESIDE:
+        return beside(case, tensor)
     tokens, batch, heads, dim = extent(case, tensor)
     it = case.scenario
     oldest = 0 if tensor == "q" else -max(it.past_len)
@@ -50,20 +54,21 @@ def _number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def recut(before: Candidate, after: Candidate) -> Candidate | None:
+def recut(before: Candidate, after: Candidate, only: tuple[str, ...] = TENSORS) -> Candidate | None:
     """`after` with the numbers of `before` that are still there: the nearest tokens, the first entries, heads, dims."""
     changes: dict[str, Value | None] = {}
-    for tensor in TENSORS:
+    for tensor in tensors(after):
         axis = f"{tensor}_values"
-        if not isinstance(before.written.get(axis), tuple):
+        if tensor not in only or not isinstance(before.written.get(axis), tuple):
             continue
         old, new = held(before, tensor), extent(after, tensor)
         if any(size < wanted for size, wanted in zip(old.shape, new, strict=True)):
             changes[axis] = None
             continue
-        # q is cut at its end, k and v at their oldest: the past that is left is the nearest.
-        late = _late(before, after, tensor)
-        kept = old[late : late + new[0], : new[1], : new[2], : new[3]]
+        # q is cut at its end, k and v at their oldest: the past that is left is the nearest. So are a bias's axes.
+        late = max(0, max(before.scenario.past_len) - max(after.scenario.past_len))
+        first, key = (late if tensor in "kv" else 0), (late if tensor == "bias" and old.shape[3] > 1 else 0)
+        kept = old[first : first + new[0], : new[1], : new[2], key : key + new[3]]
         flat = [_number(value) for value in kept.ravel().tolist()]
         changes[axis] = flat[0] if len(set(flat)) == 1 else tuple(flat)
     if not changes:
@@ -78,7 +83,7 @@ def one_less(case: Candidate) -> Iterator[Candidate | None]:
     Changes a size by one, and the lists of numbers along it. Progress: the size; a plain cut takes the last away, which
     may be the one that the fault needs.
     """
-    listed = [tensor for tensor in TENSORS if isinstance(case.written.get(f"{tensor}_values"), tuple)]
+    listed = [tensor for tensor in _ROWS if isinstance(case.written.get(f"{tensor}_values"), tuple)]
     for changes, groups in _removals(case) if listed else ():
         sizes = [max(extent(case, tensor)[axis] for tensor, axis in group.items()) for group in groups]
         for at in product(*map(range, sizes)):
@@ -89,7 +94,8 @@ def one_less(case: Candidate) -> Iterator[Candidate | None]:
                     if tensor in listed and index < values.shape[axis]:
                         kept = np.delete(values, index, axis).ravel().tolist()
                         changed[f"{tensor}_values"] = tuple(map(_number, kept))
-            yield case.with_(changed)
+            found = case.with_(changed)
+            yield None if found is None else recut(case, found, tuple(BESIDE))
 
 
 def _removals(case: Candidate) -> Iterator[tuple[dict[str, Value | None], list[dict[str, int]]]]:
@@ -105,20 +111,15 @@ def _removals(case: Candidate) -> Iterator[tuple[dict[str, Value | None], list[d
             *([{"v": 3}] if same else []),
         ]
     if kv_heads == heads > 1:
-        yield {"heads": heads - 1, "kv_heads": None}, [dict.fromkeys(TENSORS, 2)]
+        yield {"heads": heads - 1, "kv_heads": None}, [dict.fromkeys(_ROWS, 2)]
     if isinstance(past_len, int) and past_len:
         yield {"past_len": past_len - 1}, [{"k": 0, "v": 0}]
     elif isinstance(q_len, int) and q_len > 1:
-        yield {"q_len": q_len - 1}, [dict.fromkeys(TENSORS, 0)]
-
-
-def _late(before: Candidate, after: Candidate, tensor: str) -> int:
-    """The first of the old tokens that stays."""
-    return 0 if tensor == "q" else max(0, max(before.scenario.past_len) - max(after.scenario.past_len))
+        yield {"q_len": q_len - 1}, [dict.fromkeys(_ROWS, 0)]
 
 
 def whole_tensors(case: Candidate) -> Iterator[Candidate | None]:
-    """Fills q, k or v with zero, with one, or with its own numbers rounded to small integers.
+    """Fills an array with zero, with one, or with its own numbers rounded to small integers.
 
     Changes the numbers of one tensor, or of all of them by a plainer kind of data. Progress: a plainer kind.
     """
@@ -126,14 +127,17 @@ def whole_tensors(case: Candidate) -> Iterator[Candidate | None]:
     assert isinstance(kinds, Choice)
     for word in kinds.words[: kinds.words.index(case.value("data"))]:
         yield case.with_({"data": word})
-    for filled in (0, 1):
-        yield case.with_({f"{tensor}_values": filled for tensor in TENSORS})
-    for tensor in TENSORS:
+    there = tensors(case)
+    for some in dict.fromkeys((there, _ROWS)):
         for filled in (0, 1):
+            yield case.with_({f"{tensor}_values": filled for tensor in some})
+    for tensor in there:
+        # One number for all lets every size of a bias go, which single ones would not: its list is cut with its shape.
+        for filled in (0, 1, -1, 2, -2) if tensor in BESIDE else (0, 1):
             yield case.with_({f"{tensor}_values": filled})
     if isinstance(case.value("seed"), int) and case.value("seed"):
         yield case.with_({"seed": None})
-    for tensor in TENSORS:
+    for tensor in there:
         if elements(case, tensor) <= LISTED_UP_TO and kind(case, tensor) > 2:
             yield from _rounded(case, tensor)
 
@@ -153,7 +157,7 @@ def slices(case: Candidate) -> Iterator[Candidate | None]:
 
     Changes numbers of one tensor that are not zero. Progress: fewer of them are not zero, in no worse kind.
     """
-    for tensor in TENSORS:
+    for tensor in tensors(case):
         if elements(case, tensor) > LISTED_UP_TO or not kind(case, tensor):
             continue
         values = held(case, tensor)
@@ -182,7 +186,7 @@ def entries(case: Candidate) -> Iterator[Candidate | None]:
 
     Changes a single number. Progress: one less is not zero, or it is plainer.
     """
-    for tensor in TENSORS:
+    for tensor in tensors(case):
         if elements(case, tensor) > LISTED_UP_TO:
             continue
         values = held(case, tensor)

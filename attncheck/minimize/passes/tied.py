@@ -24,8 +24,10 @@ def together(case: Candidate) -> Iterator[Candidate | None]:
     """
     heads, kv_heads = case.complete.integer("heads"), case.complete.integer("kv_heads")
     for many in below(heads + 1, 1):
-        for few in (few for few in below(many + 1, 1) if many % few == 0 and (many, few) < (heads, kv_heads)):
-            yield cut(case, {"heads": many, "kv_heads": few})
+        # On ms-linear there may be more of them than of heads.
+        for few in below(max(many, kv_heads) + 1, 1):
+            if (many % few == 0 or few % many == 0) and (many, few) < (heads, kv_heads):
+                yield cut(case, {"heads": many, "kv_heads": few})
     for one, other in combinations(_cuttable(case), 2):
         if AXES[one].unit != AXES[other].unit or AXES[one].unit in ("", "heads"):
             continue
