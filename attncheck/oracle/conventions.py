@@ -83,6 +83,13 @@ _QUESTIONS = (
         lambda problem: problem.empty_row == "mean",
     ),
     _Question(
+        "a key that the mask hides has no weight, however high its score",
+        {"hidden-key-filled": "adds -10000 (`mask_filter_value`) to the score of a key that the mask hides, which may "
+         "still be the highest"},
+        {},
+        lambda problem: problem.empty_row == "mean",
+    ),
+    _Question(
         "a window counts the query's own key",
         {
             "window-one-long": "counts a window without the query's own key",

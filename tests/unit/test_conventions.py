@@ -8,6 +8,7 @@ import pytest
 
 from attncheck.backends.base import Backend
 from attncheck.backends.callable import Callable
+from attncheck.backends.onnx_ref import OnnxRef
 from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.engine import run as engine
 from attncheck.engine.events import CaseFinished, Result
@@ -21,7 +22,11 @@ WRONG = Path(__file__).parents[1] / "callables" / "wrong.py"
 
 
 def judged(case: str, kernel: str, reference: Backend | None = None) -> Result:
-    found = engine.run([from_command_line(case)], [Callable(WRONG, kernel)], reference, engine.Options())
+    return judged_on(Callable(WRONG, kernel), case, reference)
+
+
+def judged_on(backend: Backend, case: str, reference: Backend | None = None) -> Result:
+    found = engine.run([from_command_line(case)], [backend], reference, engine.Options())
     finished = next(event for event in found if isinstance(event, CaseFinished))
     return next(result for result in finished.results if not result.reference)
 
@@ -89,6 +94,33 @@ def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -
     assert result.convention is not None
     assert not result.convention.settled
     assert Flag.DISPUTED in result.flags
+
+
+@pytest.mark.parametrize("axes", ["", "bias=SxT past_len=3", "bias=SxT holes=keys opset=23"])
+def test_the_reference_evaluators_capped_scores_are_called_those_of_another_stage(axes: str) -> None:
+    """Its output is right: softcap is not ignored, the scores that it gives as raw have it already."""
+    result = judged_on(OnnxRef(), f"op=attention q_len=4 softcap=2 scores=raw {axes}")
+    assert result.verdict is Verdict.MISMATCH
+    assert result.convention is not None
+    assert result.convention.reading == "gives scores after softcap"
+    assert "softcap ignored" not in result.diagnosis
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "op=mha heads=2 head_dim=8 scale=4000 past_len=9+2+5",
+        "op=decoder-mha heads=2 head_dim=8 scale=4000 past_len=9+2+5 capacity=12",
+        "op=ms-attention heads=2 head_dim=8 scale=4000 q_len=6+3+2 causal=false",
+    ],
+)
+def test_a_hidden_key_that_wins_by_its_score_is_called_by_what_was_added_to_it(case: str) -> None:
+    for result in (judged(case, "hidden_key_filled"), judged_on(OrtCpu(), case)):
+        assert result.verdict is Verdict.MISMATCH
+        assert "-10000 added to the score of a hidden key" in result.diagnosis
+        assert result.convention is not None
+        assert "`mask_filter_value`" in result.convention.reading
+        assert Flag.DISPUTED in result.flags
 
 
 def test_shared_keys_in_the_other_layout_of_the_text_are_disputed_though_it_reads_slots_that_nobody_filled() -> None:

@@ -6,10 +6,11 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
@@ -59,23 +60,44 @@ def _nan_if_empty(recipe: Recipe) -> Recipe:
     return replace(recipe, problem=_everything(problem), weights=weights)
 
 
-def _filled_if_empty(recipe: Recipe) -> Recipe:
-    """Keys that a mask hides have -10000 added, which decides nothing where it hides all; causality hides for good."""
-    problem = recipe.problem
+def _fills(*, every_row: bool) -> Callable[[Recipe], Recipe]:
+    """Keys that a mask hides have -10000 added; causality hides for good.
+
+    That decides nothing where the mask hides all, and something of `every_row` where scores lie further apart.
+    """
+
+    def change(recipe: Recipe) -> Recipe:
+        problem = recipe.problem
+        reach = _reach(problem)
+
+        def weights(tile: Tile) -> Float:
+            shown = _seen(problem, tile) & tile.shown
+            within = (tile.slots < reach[tile.members, tile.rows][..., None])[:, None, None]
+            filled = (tile.score.astype(np.float32) + FILLED).astype(np.float64)
+            if every_row:
+                return softmax(replace(tile, score=np.where(shown, tile.score, filled), shown=within))
+            empty = ~shown.any(axis=-1, keepdims=True)
+            score, shown = np.where(empty, filled, tile.score), np.where(empty, within, shown)
+            return softmax(replace(tile, score=score, shown=shown))
+
+        return replace(recipe, problem=_everything(problem), weights=weights)
+
+    return change
+
+
+def _reach(problem: Problem) -> NDArray[np.int64]:
+    """Behind which slot causality hides what follows, int64 [batch, rows]; all slots without it."""
     mask = intervals.read(problem)
     causal = mask is not None and mask.causal and problem.rows > 1
-    reach = np.asarray(problem.kv_len, np.int64)[:, None]
-    reach = np.minimum(intervals.own_slots(problem) + 1, reach) if causal else reach + np.zeros(problem.rows, np.int64)
+    whole = np.asarray(problem.kv_len, np.int64)[:, None] + np.zeros(problem.rows, np.int64)
+    return np.minimum(intervals.own_slots(problem) + 1, whole) if causal else whole
 
-    def weights(tile: Tile) -> Float:
-        shown = _seen(problem, tile) & tile.shown
-        empty = ~shown.any(axis=-1, keepdims=True)
-        within = (tile.slots < reach[tile.members, tile.rows][..., None])[:, None, None]
-        filled = (tile.score.astype(np.float32) + FILLED).astype(np.float64)
-        score, shown = np.where(empty, filled, tile.score), np.where(empty, within, shown)
-        return softmax(replace(tile, score=score, shown=shown))
 
-    return replace(recipe, problem=_everything(problem), weights=weights)
+def _may_hide_by_mask(problem: Problem) -> bool:
+    """Whether keys may be hidden otherwise than by causality, where -10000 is what hides."""
+    low, high = problem.visible[..., 0], problem.visible[..., 1]
+    hidden = problem.stated_rows & ((low > 0) | (high < _reach(problem)))
+    return problem.empty_row == "mean" and (bool(problem.masks) or bool(hidden.any()))
 
 
 def _cap_after_additions(*, all_of_them: bool) -> Wrong:
@@ -152,7 +174,13 @@ READINGS = (
         "empty-row-filled",
         "the softmax of the scores - 10000 for a query without a key",
         lambda problem: problem.empty_row == "mean" and _may_leave_a_row_empty(problem),
-        _filled_if_empty,
+        _fills(every_row=False),
+    ),
+    Wrong(
+        "hidden-key-filled",
+        "-10000 added to the score of a hidden key, which may still be the highest",
+        _may_hide_by_mask,
+        _fills(every_row=True),
     ),
     _cap_after_additions(all_of_them=False),
     _cap_after_additions(all_of_them=True),
