@@ -158,11 +158,15 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "sizes past a limit",
         "ONNX Runtime 28802, 27434",
-        "more than 1,024 keys, or 65,535 of anything (tag `huge`)",
+        "more than 1,024 keys or tokens, or 65,535 of anything (tag `huge`)",
         lambda it: max(it.kv_len) > 1024 or it.batch > 1024 or HUGE in it.tags,
-        # The limit is one of keys, which a decode meets at the least cost; a SparseAttention's mask is as long squared.
-        ops=("gqa", "mha", "attention", "paged", "decoder-mha"),
-        never=tuple((op, at) for op in ("attention", "paged", "decoder-mha") for at in ("prefill", "chunk")),
+        ops=(*SOFTMAX, *RECURRENT, "rotary", "ms-rotary"),
+        # A first token is one key, one token more is not many, and rows that turn have nothing before them.
+        never=(
+            ("decoder-mha", "prefill"),
+            *((op, "decode") for op in RECURRENT),
+            *((op, at) for op in ("rotary", "ms-rotary") for at in ("decode", "chunk")),
+        ),
     ),
 )
 
