@@ -75,7 +75,7 @@ class ExitCode(IntEnum):
     OK = 0, "every selected result is passed, xfailed, unsupported or quarantined, and at least one passed or xfailed"
     FAILED = 1, (
         "at least one failed or xpassed; minimize, bundle: the case does not fail, or the proof does not hold; "
-        "bisect: no change was found"
+        "bisect: no change was found; bench: a ratio fell below the share of the baseline's that was asked for"
     )
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
     INTERNAL = 3, "attncheck's own fault, or a journal that it could not go on writing"

@@ -20,14 +20,12 @@ class Contender:
 
     of     the backend's name: contenders of one name share a worker
     asked  what is added to the payload of its requests
-    own    whether the kernel is one of ours, that `requests` chooses
     """
 
     of: str
     kernel: str
     backend: Backend
     asked: Mapping[str, str] = field(default_factory=dict)
-    own: bool = False
 
     @property
     def label(self) -> str:
@@ -42,7 +40,7 @@ def contenders(names: Sequence[str], kernels: Sequence[Kernel], settings: Settin
         if kind_of(name, settings).gpu:  # only those that run our own kernels take adapters, and kernels
             for kernel in kernels:
                 forced = replace(settings, policy=Policy(kernel, settings.policy.threshold), forced=True)
-                found += [Contender(it.name, kernel, it, own=True) for it in create(name, forced)]
+                found += [Contender(it.name, kernel, it) for it in create(name, forced)]
             continue
         (backend,) = create(name, settings)
         found.append(Contender(backend.name, "", backend))

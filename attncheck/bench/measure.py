@@ -159,8 +159,8 @@ def _judged(known: Expected, contender: Contender, station: Station) -> _Ready |
         request = backend.requests(known.case, known.whole, station.hello)[0]
     except CannotRequest as error:
         return replace(blank, verdict=Verdict.ERROR, message=str(error))
-    if contender.own and contender.kernel not in ("auto", request.kernel):
-        return replace(blank, message=f"{contender.kernel} does not cover the case; {request.kernel} would run")
+    if request.instead:
+        return replace(blank, message=f"{request.instead}: {request.kernel} would run")
     payload = {**_payload(known, request), **contender.asked}
     try:
         handle = station.prepare(payload)

@@ -17,7 +17,6 @@ from attncheck.kernels import uniforms
 from attncheck.kernels.plan import Buffer, Dispatch, Plan
 
 SHADERS = Path(__file__).parent / "shaders"
-RUNS = 20
 CHAINS, LANES, INVOCATIONS = 8, 4, 256
 """Chains of fma.wgsl, lanes of a vec4, and the workgroup size of both shaders."""
 
@@ -32,16 +31,17 @@ class Size:
     """How much is done in a run: enough to fill an adapter, little enough for one that is software.
 
     groups, rounds  workgroups of fma.wgsl, and rounds of its loop
-    copied          workgroups of copy.wgsl, each of 16 KiB: more than a cache holds
+    copied          workgroups of copy.wgsl, each of 16 KiB: on hardware more than a cache holds
     """
 
     groups: int
     rounds: int
     copied: int
+    runs: int
 
 
-HARDWARE = Size(groups=4096, rounds=4096, copied=16384)
-SOFTWARE = Size(groups=16, rounds=256, copied=512)
+HARDWARE = Size(groups=4096, rounds=4096, copied=16384, runs=20)
+SOFTWARE = Size(groups=16, rounds=256, copied=128, runs=5)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def measured(station: Station) -> Rates | None:
     if not runs_plans(station.hello):
         return None
     size = SOFTWARE if station.hello.device["software"] else HARDWARE
-    return Rates(fma=_rate(station, arithmetic(size)), copy=_rate(station, copying(size)))
+    fma, copy = (_rate(station, task, size.runs) for task in (arithmetic(size), copying(size)))
+    return Rates(fma, copy)
 
 
 def runs_plans(hello: Hello) -> bool:
@@ -84,11 +85,11 @@ def copying(size: Size) -> Task:
     return Task(_plan("copy", params, buffers, size.copied), {"source": source}, 2 * count * ELEMENT)
 
 
-def _rate(station: Station, task: Task) -> float:
+def _rate(station: Station, task: Task, runs: int) -> float:
     """By the fastest tenth: a rate that others are held against is what the adapter can do."""
     handle = station.prepare(task.payload)
     warm = 1 if station.hello.device["software"] else 40
-    told = station.time(handle, task.inputs, runs=RUNS, warm=warm, sets=1)
+    told = station.time(handle, task.inputs, runs=runs, warm=warm, sets=1)
     station.release(handle)
     return task.amount / float(np.percentile(told["seconds"].sum(axis=1), 10.0))
 

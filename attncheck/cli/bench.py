@@ -78,6 +78,24 @@ from attncheck.scenario.model import Kernel
     metavar="FORMAT[=FILE]",
     help="Write a report when all is timed: json=FILE; without FILE it takes the place of the table.",
 )
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=str),
+    metavar="FILE.svg",
+    help="Draw what was timed, as an SVG file.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="Hold the ratios against those of a former run's JSON report.",
+)
+@click.option(
+    "--fail-below",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="RATIO",
+    help="Exit with 1 where a ratio is less than so many times the baseline's: 0.9.",
+)
 @click.pass_context
 def bench(ctx: click.Context, /, **given: Any) -> int:
     """Time attention on backends and kernels, side by side, and hold it against what the adapter can do.
@@ -86,5 +104,8 @@ def bench(ctx: click.Context, /, **given: Any) -> int:
     is software. What is not right is not timed.
     """
     from attncheck.cli import benching
+
+    if given["fail_below"] is not None and given["baseline"] is None:
+        raise click.UsageError("--fail-below compares with a --baseline: give one", ctx)
 
     return benching.run(ctx, given)

@@ -16,16 +16,18 @@ from attncheck import __version__
 from attncheck.backends.base import BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend
 from attncheck.bench import measure
+from attncheck.bench.baseline import Baseline, compared
 from attncheck.bench.contenders import Contender, contenders
-from attncheck.bench.events import BenchEvent, CaseRefused, CaseTimed, StationFailed
+from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
 from attncheck.cli import configuration, options, selection
 from attncheck.cli.messages import Stop, error, progress
 from attncheck.cli.output import Bar, Printer
-from attncheck.cli.reported import Wish
+from attncheck.cli.reported import Wish, check_writable
 from attncheck.cli.session import interruptible
 from attncheck.engine import trial
 from attncheck.engine.files import write_whole
-from attncheck.reports import bench_json, bench_table
+from attncheck.reports import bench_json, bench_plot, bench_table
+from attncheck.reports.numbers import plural
 from attncheck.scenario.model import Kernel, Scenario
 from attncheck.scenario.select import BENCH, BENCH_SMALL, HUGE
 from attncheck.vocabulary import ExitCode
@@ -45,8 +47,17 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
             click.echo(case.id)
         return ExitCode.OK
     wishes = tuple(map(Wish.read, given["report"]))
-    _check(wishes)
-    return _run(cases, asked, given, wishes)
+    plot = Path(given["plot"]) if given["plot"] is not None else None
+    check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
+    known = _baseline(given)
+    events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
+    files = [(wish.path, bench_json.text(events)) for wish in wishes]
+    files += [(plot, bench_plot.text(events))] if plot is not None else []
+    written = [_write(path, text) for path, text in files]
+    code = _code(events, interrupted=not any(isinstance(it, BenchFinished) and not it.interrupted for it in events))
+    if known is not None and code is ExitCode.OK:
+        code = _compare(events, known, given)
+    return code if all(written) or code is ExitCode.INTERRUPTED else ExitCode.INTERNAL
 
 
 def _contenders(given: Mapping[str, Any], settings: Settings) -> tuple[Contender, ...]:
@@ -86,16 +97,17 @@ def _software(asked: Sequence[Contender]) -> bool:
     return False
 
 
-def _check(wishes: Sequence[Wish]) -> None:
-    for path in (wish.path for wish in wishes if wish.path is not None):
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            wrong = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-            raise Stop(f"cannot write the report {path}: {wrong}\nnothing was run", ExitCode.USAGE)
+def _baseline(given: Mapping[str, Any]) -> Baseline | None:
+    try:
+        return bench_json.baseline(Path(given["baseline"])) if given["baseline"] is not None else None
+    except bench_json.Unreadable as wrong:
+        raise Stop(f"--baseline: {wrong}\nnothing was run", ExitCode.USAGE) from None
 
 
-def _run(
-    cases: Sequence[Scenario], asked: Sequence[Contender], given: Mapping[str, Any], wishes: Sequence[Wish]
-) -> ExitCode:
+def _happen(
+    cases: Sequence[Scenario], asked: Sequence[Contender], given: Mapping[str, Any], *, silent: bool
+) -> list[BenchEvent]:
+    """Time everything and print the table as it comes."""
     cancelled = threading.Event()
     told = measure.Options(
         runs=given["runs"],
@@ -107,7 +119,7 @@ def _run(
         cancelled=cancelled,
         settings={"attncheck": __version__, "runs": str(given["runs"]), "shaders": given["shaders"] or "shipped"},
     )
-    printer = Printer(silent=any(wish.path is None for wish in wishes))
+    printer = Printer(silent=silent)
     table = bench_table.Table(printer.width)
     events: list[BenchEvent] = []
     bar = Bar(len(cases), wanted=True)
@@ -122,25 +134,36 @@ def _run(
                         error(f"backend {event.backend} could not start: {event.message}")
             if isinstance(event, CaseTimed | CaseRefused):
                 bar.advance(event.case)
-    written = _write(events, wishes)
-    code = _code(events, interrupted=cancelled.is_set())
-    return code if written or code is ExitCode.INTERRUPTED else ExitCode.INTERNAL
+    return events
 
 
-def _write(events: Sequence[BenchEvent], wishes: Sequence[Wish]) -> bool:
-    """Whether every report could be written."""
-    done = True
-    for wish in wishes:
-        text = bench_json.text(events)
-        if wish.path is None:
-            sys.stdout.write(text)
-            continue
-        try:
-            write_whole(wish.path, text.encode())
-        except OSError as failed:
-            done = False
-            error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
-    return done
+def _write(path: Path | None, text: str) -> bool:
+    """Whether a report could be written; None is stdout."""
+    if path is None:
+        sys.stdout.write(text)
+        return True
+    try:
+        write_whole(path, text.encode())
+    except OSError as failed:
+        error(f"cannot write the report {path}: {failed.strerror or failed}")
+        return False
+    return True
+
+
+def _compare(events: Sequence[BenchEvent], known: Baseline, given: Mapping[str, Any]) -> ExitCode:
+    """Print how the ratios stand to the baseline's; exit code 1 where one is below what was asked for."""
+    found = compared([event for event in events if isinstance(event, CaseTimed)], known)
+    least = given["fail_below"]
+    silent = any(Wish.read(text).path is None for text in given["report"])
+    printer = Printer(silent=silent)
+    printer.print(bench_table.compared_lines(found, least, printer.width))
+    if not found.changes:
+        error("nothing of this run is in the baseline: no ratio could be compared")
+        return ExitCode.NOTHING
+    worse = found.below(least) if least is not None else ()
+    if worse:
+        error(f"--fail-below {least:g}: {plural(len(worse), 'ratio')} fell below that share of the baseline's")
+    return ExitCode.FAILED if worse else ExitCode.OK
 
 
 def _code(events: Sequence[BenchEvent], *, interrupted: bool) -> ExitCode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,16 +61,21 @@ class Reports:
                 error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
 
 
+def check_writable(paths: Iterable[Path]) -> None:
+    """Raise Stop (exit code 2) for a file in a folder that is not there: it is known before anything is run."""
+    for path in paths:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            wrong = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise Stop(f"cannot write the report {path}: {wrong}\nnothing was run", ExitCode.USAGE)
+
+
 @contextmanager
 def reports(wishes: Sequence[Wish]) -> Iterator[Reports]:
     """Keep events for the length of a run and write the reports at its end, also where Ctrl-C ended it at once.
 
     Raises Stop (exit code 2) for a file in a folder that is not there, before anything is run.
     """
-    for path in (wish.path for wish in wishes if wish.path is not None):
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            wrong = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-            raise Stop(f"cannot write the report {path}: {wrong}\nnothing was run", ExitCode.USAGE)
+    check_writable(wish.path for wish in wishes if wish.path is not None)
     if sum(wish.path is None for wish in wishes) > 1:
         raise Stop("two reports cannot share stdout: give one a file, as in --report json=FILE", ExitCode.USAGE)
     kept = Reports(wishes)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from attncheck import __version__
 from attncheck.bench import comparison
+from attncheck.bench.baseline import Baseline, Known
 from attncheck.bench.events import (
     BenchEvent,
     BenchFinished,
@@ -110,6 +112,32 @@ class Bench:
     settings: dict[str, str]
     backends: tuple[StationEntry, ...]
     cases: tuple[CaseEntry, ...]
+
+
+class Unreadable(ValueError):
+    """A file is no document of a bench. The message says why."""
+
+
+def baseline(path: Path) -> Baseline:
+    """The ratios that a document holds. Raises Unreadable."""
+    try:
+        found = TypeAdapter(Bench).validate_json(path.read_bytes())
+    except OSError as failed:
+        raise Unreadable(f"{path} cannot be read: {failed.strerror or failed}") from failed
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        at = f" at {place}" if place else ""
+        told = f"{path} is no report of attncheck bench{at}: {first['msg']}; `--report json=FILE` writes one"
+        raise Unreadable(told) from wrong
+    if found.bench != FORMAT:
+        raise Unreadable(f"{path} has format {found.bench}; this attncheck reads format {FORMAT}")
+    return {(case.id, row.label): Known(case.digest, _ratios(row)) for case in found.cases for row in case.rows}
+
+
+def _ratios(row: RowEntry) -> dict[str, float]:
+    anchors = {comparison.NAIVE: row.to_naive, comparison.WEBGPU: row.to_ort_webgpu}
+    return {name: ratio for name, ratio in anchors.items() if ratio is not None}
 
 
 def text(events: Sequence[BenchEvent]) -> str:

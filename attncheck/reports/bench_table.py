@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attncheck.bench import comparison
+from attncheck.bench.baseline import Compared
 from attncheck.bench.events import (
     BenchEvent,
     BenchFinished,
@@ -18,6 +21,11 @@ from attncheck.reports.numbers import plural, seconds
 LABEL = 18
 NUMBER = 9
 TITLES = ("median", "p10", "p90", "apart", "TFLOP/s", "GB/s", "floor", "x naive", "x ort")
+RATIOS = TITLES[-2:]
+SPARED = ("p10", "p90", "apart")
+"""Columns that a narrow terminal does without."""
+
+WIDE = 2 + LABEL + NUMBER * len(TITLES) + len("  gpu timestamps")
 SOFTWARE = "a software adapter: its absolute speed says nothing, so that only ratios are shown"
 
 
@@ -57,7 +65,9 @@ class Table:
             case CaseTimed():
                 return self._case(event)
             case BenchFinished():
-                return [BLANK, line(self._closing(event))]
+                spared = f"{', '.join(SPARED)} and the clock: in {WIDE} columns, or in --report json=FILE"
+                hint = [] if self._software or not self._narrow else [line(spared)]
+                return [BLANK, *hint, line(self._closing(event))]
         return []
 
     def _ready(self, event: StationReady) -> list[Line]:
@@ -75,8 +85,7 @@ class Table:
         return [part for text in told for part in paragraph(text, self._width, "")]
 
     def _case(self, event: CaseTimed) -> list[Line]:
-        titles = TITLES if not self._software else TITLES[-2:]
-        head = "".join(title.rjust(NUMBER) for title in titles)
+        head = "".join(title.rjust(NUMBER) for title in self._titles)
         gflop, mebi = event.work.flop / 1e9, event.work.bytes / 2**20
         lines = [
             BLANK,
@@ -97,40 +106,68 @@ class Table:
             first, *rest = paragraph(said, self._width, "  " + " " * LABEL + "  ", "")
             return [Line((Span("  " + label.ljust(LABEL) + "  "), Span(first.text.strip(), role))), *rest]
         self._timed += 1
-        numbers = "".join(cell.rjust(NUMBER) for cell in self._cells(event, timing))
-        row = Line((Span("  " + label.ljust(LABEL)), Span(numbers), Span(f"  {timing.clock}")))
+        cells = self._cells(event, timing)
+        numbers = "".join(cells[title].rjust(NUMBER) for title in self._titles)
+        clock = f"  {timing.clock}" if self._software or not self._narrow else ""
+        row = Line((Span("  " + label.ljust(LABEL)), Span(numbers), Span(clock)))
         return [row, *(paragraph(timing.message, self._width, "    ") if timing.message else [])]
 
-    def _cells(self, event: CaseTimed, timing: Timing) -> list[str]:
+    @property
+    def _narrow(self) -> bool:
+        return self._width is not None and self._width < WIDE
+
+    @property
+    def _titles(self) -> list[str]:
+        if self._software:
+            return list(RATIOS)
+        return [title for title in TITLES if not (self._narrow and title in SPARED)]
+
+    def _cells(self, event: CaseTimed, timing: Timing) -> dict[str, str]:
+        """What stands under each title."""
         ratios = [
             comparison.against(timing, comparison.naive_of(timing, event.timings)),
             comparison.against(timing, comparison.webgpu_of(event.timings)),
         ]
-        told = ["" if ratio is None else digits(ratio) for ratio in ratios]
-        if self._software:
-            return told
         of, moving = timing.summary, timing.moving
-        floor = floor_of(event, self._best())
-        return [
+        floor = floor_of(event, best(list(self._rates.values())))
+        cells = [
             *(duration(it) for it in (of.median, of.p10, of.p90)),
             "" if moving is None else duration(moving.median),
             digits(event.work.flop / of.median / 1e12),
             digits(event.work.bytes / of.median / 1e9),
             "" if floor is None else f"{100 * floor / of.median:.1f}%",
-            *told,
+            *("" if ratio is None else digits(ratio) for ratio in ratios),
         ]
-
-    def _best(self) -> Rates | None:
-        """The rates of the adapter: of several compilers' on one, each at its best."""
-        if not self._rates:
-            return None
-        every = list(self._rates.values())
-        matrix = [it.matrix for it in every if it.matrix is not None]
-        return Rates(max(it.fma for it in every), max(it.copy for it in every), max(matrix, default=None))
+        return dict(zip(TITLES, cells, strict=True))
 
     def _closing(self, event: BenchFinished) -> str:
         ended = ", interrupted" if event.interrupted else ""
         return f"{plural(self._timed, 'row')} timed, {self._others} not, in {seconds(event.seconds)}{ended}"
+
+
+def best(every: Sequence[Rates]) -> Rates | None:
+    """The rates of an adapter: of several compilers on it each at its best; None where none was measured."""
+    if not every:
+        return None
+    matrix = [it.matrix for it in every if it.matrix is not None]
+    return Rates(max(it.fma for it in every), max(it.copy for it in every), max(matrix, default=None))
+
+
+def compared_lines(compared: Compared, fail_below: float | None, width: int | None) -> list[Line]:
+    """The ratios of a former run beside those of this one, the worst first."""
+    rows = sorted(compared.changes, key=lambda change: change.ratio)
+    titles = "".join(title.rjust(NUMBER) for title in ("before", "now", "change"))
+    column = max([LABEL, *(len(change.label) + len(change.anchor) + 3 for change in rows)])
+    lines = [BLANK, line("against the baseline, in times as fast as", "heading")]
+    lines.append(line("  " + "".ljust(column) + titles + "  case"))
+    for change in rows:
+        numbers = "".join(digits(it).rjust(NUMBER) for it in (change.before, change.now, change.ratio))
+        role: Role = "bad" if fail_below is not None and change.ratio < fail_below else "plain"
+        label = f"{change.label} / {change.anchor}".ljust(column)
+        lines.append(Line((Span(f"  {label}"), Span(numbers, role), Span(f"  {change.case}"))))
+    for each in compared.missing:
+        lines += paragraph(f"{each.case}, {each.label}: {each.why}", width, "  ")
+    return lines
 
 
 def floor_of(event: CaseTimed, rates: Rates | None) -> float | None:

@@ -96,3 +96,32 @@ def test_mistakes_are_said(folder: Path, words: tuple[str, ...], code: int, said
     ran = attncheck("bench", "mine.yaml", *words, folder=folder)
     assert ran.code == code, ran.stderr
     assert said in ran.stderr
+
+
+def test_a_run_is_held_against_a_former_one_and_drawn(folder: Path) -> None:
+    words = ("bench", "mine.yaml::decode", "--runs", "2", "--kernel", "naive", "--kernel", "online")
+    assert attncheck(*words, "--report", "json=bench.json", "--plot", "b.svg", folder=folder).code == ExitCode.OK
+    assert (folder / "b.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+    again = attncheck(*words, "--baseline", "bench.json", "--fail-below", "0.0001", folder=folder)
+    assert again.code == ExitCode.OK, again.stderr
+    assert "wgsl online / naive" in again.stdout
+    fell = attncheck(*words, "--baseline", "bench.json", "--fail-below", "10000", folder=folder)
+    assert fell.code == ExitCode.FAILED
+    assert "--fail-below 10000: 1 ratio fell below that share of the baseline's" in fell.stderr
+    other = attncheck("bench", "mine.yaml::prefill", *words[2:], "--baseline", "bench.json", folder=folder)
+    assert other.code == ExitCode.NOTHING
+    assert "no ratio could be compared" in other.stderr
+
+
+def test_mistakes_about_a_baseline_are_said_before_anything_is_run(folder: Path) -> None:
+    (folder / "other.json").write_text("[]", encoding="utf-8")
+    ran = attncheck("bench", "mine.yaml", "--baseline", "other.json", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert "other.json is no report of attncheck bench" in ran.stderr
+    ran = attncheck("bench", "mine.yaml", "--fail-below", "0.9", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert "--fail-below compares with a --baseline: give one" in ran.stderr
+    ran = attncheck("bench", "mine.yaml", "--plot", "nowhere/b.svg", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert "there is no folder nowhere" in ran.stderr

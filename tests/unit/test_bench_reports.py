@@ -1,0 +1,182 @@
+"""What is told of a bench: the table at two widths, the document, the picture, the comparison with a former run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from attncheck.backends.base import Hello
+from attncheck.bench.baseline import Change, Missing, compared
+from attncheck.bench.events import (
+    BenchEvent,
+    BenchFinished,
+    BenchStarted,
+    CaseRefused,
+    CaseTimed,
+    Part,
+    Rates,
+    StationFailed,
+    StationReady,
+    Timing,
+)
+from attncheck.bench.work import Work
+from attncheck.reports import bench_json, bench_plot
+from attncheck.reports.bench_table import Table, compared_lines, digits, duration
+from attncheck.vocabulary import Verdict
+from tests.cli.frozen import ROOT, assert_golden
+
+GPU = {"adapter": "Some GPU", "software": False, "limits": {}}
+RATES = Rates(fma=6e13, copy=4e12)
+
+
+def row(label: str, median: float, kernel: str = "", apart: float = 0.0) -> Timing:
+    backend, _, asked = label.partition(" ")
+    seconds = (median * 0.9, median, median, median * 1.3)
+    parts = [Part(kernel or asked or "GroupQueryAttention", False, seconds)]
+    if apart:
+        parts.append(Part("append", True, (apart,) * 4))
+    return Timing(backend, kernel or asked, label, Verdict.PASS, clock="gpu timestamps", parts=tuple(parts))
+
+
+def lacking(label: str, verdict: Verdict, message: str) -> Timing:
+    backend, _, kernel = label.partition(" ")
+    return Timing(backend, kernel, label, verdict, message)
+
+
+PREFILL = CaseTimed(
+    "bench.yaml::prefill", "op=gqa q_len=4096", "d1", "float16", Work(68_719_476_736, 1 << 24, 80 << 20),
+    "64 of 4096 rows a head",
+    (
+        row("wgsl naive", 0.080, apart=1.2e-5),
+        row("wgsl auto", 0.012, "online", apart=1.3e-5),
+        lacking("wgsl flash", Verdict.UNSUPPORTED, "flash does not cover a softcap; online would run"),
+        lacking("wgsl-dawn naive", Verdict.MISMATCH, "output differs by 0.5 where 1e-06 is allowed"),
+        row("ort-webgpu", 0.0102),
+        replace(row("torch efficient", 0.00324), message="keys and values were repeated for every query head before"),
+    ),
+)  # fmt: skip
+DECODE = CaseTimed(
+    "bench.yaml::decode", "op=gqa past_len=8192", "d2", "float16", Work(1_073_741_824, 1 << 28, (1 << 28) + (1 << 17)),
+    "all rows of 2 of 8 batch entries",
+    (row("wgsl naive", 2e-3, apart=3e-4), row("wgsl online", 80e-6)),
+)  # fmt: skip
+
+
+def events(software: bool = False) -> list[BenchEvent]:
+    hello = Hello({"wgpu": "0.32.0"}, {**GPU, "software": software})
+    return [
+        BenchStarted(("bench.yaml::prefill", "bench.yaml::decode", "bench.yaml::vast"), ("wgsl naive", "wgsl online")),
+        StationReady("wgsl", hello, RATES),
+        StationReady("ort-webgpu", Hello({"onnxruntime": "1.27.0"}, {"provider": "WebGpuExecutionProvider"})),
+        StationFailed("torch", "the package torch is not installed"),
+        PREFILL,
+        DECODE,
+        CaseRefused("bench.yaml::vast", "it would take 43.0 GiB, more than the limit of 11.7 GiB: past and present"),
+        BenchFinished(12.3, interrupted=False),
+    ]
+
+
+@pytest.mark.parametrize("width", [None, 80])
+@pytest.mark.parametrize("software", [False, True])
+def test_the_table_reads_as_frozen(width: int | None, software: bool) -> None:
+    table = Table(width)
+    lines = [line.text for event in events(software) for line in table.lines(event)]
+    assert_golden(f"bench-{'software' if software else 'gpu'}-{width or 'unlimited'}.txt", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(("seconds", "written"), [
+    (0.0000004, "0.400us"), (0.0000083, "8.30us"), (0.000083, "83.0us"), (0.00152, "1.52ms"), (0.0102, "10.2ms"),
+    (0.9994, "999ms"), (0.9996, "1.00s"), (12.34, "12.3s"),
+])  # fmt: skip
+def test_a_duration_has_three_digits(seconds: float, written: str) -> None:
+    assert duration(seconds) == written
+
+
+@pytest.mark.parametrize(("value", "written"), [(0.0523, "0.052"), (0.9996, "1.00"), (9.996, "10.0"), (152.4, "152")])
+def test_a_number_has_three_digits(value: float, written: str) -> None:
+    assert digits(value) == written
+
+
+def test_the_floor_is_that_of_matrix_units_where_a_shader_reaches_them() -> None:
+    table = Table(None)
+    table.lines(StationReady("wgsl", Hello({}, GPU), RATES))
+    assert " 9.5%" in "\n".join(line.text for line in table.lines(PREFILL)), "1.145 ms at 60 TFLOP/s, of 12 ms"
+    table.lines(StationReady("wgsl-dawn", Hello({}, GPU), replace(RATES, matrix=6e14)))
+    assert " 1.0%" in "\n".join(line.text for line in table.lines(PREFILL)), "0.1145 ms at 600 TFLOP/s"
+    assert " 83.9%" in "\n".join(line.text for line in table.lines(DECODE)), "67.1 us at 4 TB/s, of 80 us"
+
+
+def test_the_document_keeps_to_its_schema_and_holds_the_ratios(tmp_path: Path) -> None:
+    text = bench_json.text(events())
+    document = json.loads(text)
+    schema = json.loads((ROOT / "docs" / "bench.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(document, schema)
+    assert schema == json.loads(bench_json.schema_text())
+    rows = {row["label"]: row for row in document["cases"][0]["rows"]}
+    assert rows["wgsl auto"]["to_naive"] == pytest.approx(80 / 12)
+    assert rows["wgsl auto"]["to_ort_webgpu"] == pytest.approx(10.2 / 12)
+    assert rows["wgsl auto"]["apart"] == 1.3e-5
+    assert rows["wgsl flash"]["median"] is None
+    assert document["software"] is False
+    (tmp_path / "b.json").write_text(text, encoding="utf-8")
+    known = bench_json.baseline(tmp_path / "b.json")
+    assert known["bench.yaml::prefill", "wgsl auto"].ratios["ort-webgpu"] == pytest.approx(10.2 / 12)
+    assert known["bench.yaml::prefill", "wgsl flash"].ratios == {}
+
+
+def test_a_run_that_has_not_finished_is_a_document_that_says_so() -> None:
+    document = json.loads(bench_json.text(events()[:5]))
+    assert document["interrupted"]
+    assert len(document["cases"]) == 1
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("{}", "is no report of attncheck bench at bench: Field required"),
+    ("no json", "is no report of attncheck bench: Invalid JSON"),
+    (json.dumps({**json.loads(bench_json.text([])), "bench": 99}), "has format 99; this attncheck reads format 1"),
+])  # fmt: skip
+def test_a_file_that_is_no_document_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(text, encoding="utf-8")
+    with pytest.raises(bench_json.Unreadable, match=said):
+        bench_json.baseline(tmp_path / "b.json")
+
+
+def test_ratios_are_held_against_those_of_a_former_run(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(bench_json.text(events()), encoding="utf-8")
+    known = bench_json.baseline(tmp_path / "b.json")
+    slower = replace(DECODE, timings=(DECODE.timings[0], row("wgsl online", 100e-6)))
+    changed = replace(PREFILL, digest="other")
+
+    found = compared([slower, changed], known)
+    assert found.changes == (Change("bench.yaml::decode", "wgsl online", "naive", 25.0, 20.0),)
+    assert found.changes[0].ratio == 0.8
+    assert found.below(0.9) == found.changes
+    assert found.below(0.8) == ()
+    labels = [timing.label for timing in PREFILL.timings if timing.timed]
+    assert found.missing == tuple(Missing("bench.yaml::prefill", label, "the case has changed") for label in labels)
+
+    gone = replace(DECODE, timings=(DECODE.timings[0], lacking("wgsl online", Verdict.CRASH, "it died")))
+    assert compared([gone], known).missing == (Missing("bench.yaml::decode", "wgsl online", "it was not timed now"),)
+    alone = replace(DECODE, timings=DECODE.timings[1:])
+    assert compared([alone], known).changes == ()
+    assert compared([], known).missing == ()
+    text = "\n".join(line.text for line in compared_lines(found, 0.9, None))
+    assert_golden("bench-compared.txt", text + "\n")
+
+
+@pytest.mark.parametrize("software", [False, True])
+def test_the_picture_is_an_svg_with_a_bar_for_whoever_was_timed(software: bool) -> None:
+    root = ET.fromstring(bench_plot.text(events(software)))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    bars = [it for it in root.iter("{http://www.w3.org/2000/svg}rect") if it.get("fill", "").startswith("#")]
+    timed = [timing for case in (PREFILL, DECODE) for timing in case.timings if timing.timed]
+    assert len(bars) == len(timed)
+    words = " ".join(text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text"))
+    assert ("TFLOP/s" in words) is not software
+    lengths = {timing.label: float(bar.get("width", "0")) for timing, bar in zip(timed[:4], bars[:4], strict=True)}
+    assert lengths["wgsl naive"] < lengths["wgsl auto"] < lengths["ort-webgpu"] < lengths["torch efficient"]
