@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import platform
+import re
 import shlex
 import shutil
 import tempfile
@@ -39,6 +40,8 @@ MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT)
 
 MORE_RUNS = 10
 """How often the script runs wrong numbers that were right by chance the first time."""
+
+_NUMBERED = re.compile(r"[a-z]+-\d+\.[a-z]+")
 
 _STAMP = (1980, 1, 1, 0, 0, 0)
 
@@ -206,10 +209,17 @@ def _zipped(made: Path, files: Iterable[str]) -> bytes:
 
 
 def _move(made: Path, folder: Path) -> None:
-    """Put what was made in its place: at once where nothing is there, else file by file."""
+    """Put what was made in its place: at once where nothing is there, else file by file.
+
+    Earlier calls of another session, which an older bundle or `minimize` has left there, go.
+    """
     if not folder.exists():
         made.replace(folder)
         return
+    stale = (path for name in (MODEL, INPUTS, EXPECTED) for path in folder.glob(name.replace(".", "-*.")))
+    for path in stale:
+        if _NUMBERED.fullmatch(path.name) and not (made / path.name).exists():
+            path.unlink()
     for path in sorted(made.rglob("*")):
         there = folder / path.relative_to(made)
         if path.is_dir():

@@ -146,5 +146,10 @@ def _difference(case: Candidate, other: Candidate | None) -> str:
         return ""
     said = {**case.written, **other.written}
     axes = [axis for axis in AXES if axis in said and case.value(axis) != other.value(axis)]
-    told = (f"{axis} {spell(case.value(axis))} -> {spell(other.value(axis))}" for axis in axes)
-    return ", ".join(told)
+    return ", ".join(f"{axis} {_word(axis, case)} -> {_word(axis, other)}" for axis in axes)
+
+
+def _word(axis: str, case: Candidate) -> str:
+    """A value as it is spelled, or what stands where none does."""
+    value = case.value(axis)
+    return AXES[axis].otherwise if value is None else spell(value)

@@ -38,8 +38,14 @@ class Ran:
         return f"exit code {self.code}\n--- stdout\n{self.stdout}--- stderr\n{self.stderr}"
 
 
-def attncheck(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None, width: int = 80) -> Ran:
-    """Run attncheck in a process of its own, in `folder`, as a shell would."""
+def attncheck(
+    *arguments: str,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    width: int = 80,
+    timeout: float = 120.0,
+) -> Ran:
+    """Run attncheck in a process of its own, in `folder`, as a shell would; `timeout` in seconds."""
     changes = {"COLUMNS": str(width), "PYTHONPATH": str(ROOT), **(environment or {})}
     done = subprocess.run(
         [sys.executable, "-m", "attncheck", *arguments],
@@ -47,7 +53,7 @@ def attncheck(*arguments: str, folder: Path, environment: Mapping[str, str] | No
         env={**os.environ, **changes},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)

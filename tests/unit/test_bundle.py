@@ -283,7 +283,7 @@ def strict(folder: Path, text: str) -> Scenario:
     return found
 
 
-def test_a_failure_that_shows_only_behind_an_earlier_step_is_shown_behind_it(tmp_path: Path) -> None:
+def test_a_failure_that_shows_only_behind_an_earlier_step_is_shown_behind_it(kernels: Path, tmp_path: Path) -> None:
     """What the first call left where nobody looks is taken up by the second; by itself the second finds nothing."""
     case = from_command_line("op=gqa capacity=3 heads=1 head_dim=1 steps=1-1-1")
     bundle = made(tmp_path / "b", f"{CALLABLES / 'sessions.py'}:leaves_something_behind", case)
@@ -297,6 +297,9 @@ def test_a_failure_that_shows_only_behind_an_earlier_step_is_shown_behind_it(tmp
     text = kernel.read_text(encoding="utf-8")
     kernel.write_text(text.replace("(before[:, :, past] == 7.0).all()", "False"), encoding="utf-8")
     assert again(bundle) == 0
+    alone = made(bundle.folder, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
+    assert alone.rerun.shows
+    assert not list(bundle.folder.glob("*-1.*"))
 
 
 def test_what_a_function_remembers_from_call_to_call_is_remembered_in_its_script(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def fewer_steps(case: Candidate) -> Iterator[Candidate | None]:
         yield case.with_({STEPS: steps[size:]})
         before = len(unrolled(steps[:size], case.complete.batch))
         yield case.with_({STEPS: steps[size:], "past_len": before_step[before]})
-    for at in range(len(steps)):
+    for at in range(len(steps) if len(steps) > 1 else 0):
         yield case.with_({STEPS: steps[:at] + steps[at + 1 :]})
     for at, step in enumerate(steps):
         for changed in _shorter(step):
