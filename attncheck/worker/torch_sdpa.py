@@ -26,6 +26,9 @@ KERNELS = {
 }
 """What payload["sdpa"] may ask for -> PyTorch's name of it; "" leaves the choice to PyTorch."""
 
+NOT_TAKEN = ("No available kernel", "No viable backend")
+"""What PyTorch says where the one kernel that it may use does not take a call, in older and newer versions."""
+
 UNGROUPED = "efficient"
 """The kernel that takes no more query heads than KV heads."""
 
@@ -161,7 +164,7 @@ def attend(
     except torch.cuda.OutOfMemoryError as error:
         raise Failure("out-of-memory", "the device is out of memory: %s" % error) from error
     except RuntimeError as error:
-        if kernel and "No available kernel" in str(error):
+        if kernel and any(words in str(error) for words in NOT_TAKEN):
             raise Failure("unsupported", "PyTorch's %s kernel does not take it" % kernel) from error
         raise
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import adapters
 import guards
 import numpy as np
+import readback
 import shader_text
 import timing
 import wgpu
@@ -48,12 +49,12 @@ class Prepared:
 
 
 class Runtime:
-    """One device, its compiled pipelines, and one staging buffer that grows."""
+    """One device, and its compiled pipelines."""
 
     def __init__(self, adapter: Any) -> None:
         self.device = adapters.open_device(adapter)
         self.pipelines: Dict[Tuple[str, str], Any] = {}
-        self.staging: Any = None
+        self.readback = readback.Readback(self.device)
         described = adapters.describe(adapter)
         described["limits"] = dict(self.device.limits)
         described["guard_bytes"] = guards.GUARD_BYTES
@@ -146,7 +147,7 @@ class Runtime:
             compute.dispatch_workgroups(*dispatch["grid"])
         compute.end()
         ranges = {buffer["name"]: _read_range(buffer) for buffer in prepared.buffers}
-        images = self._read(encoder, buffers, ranges)
+        images = self.readback.read(encoder, buffers, ranges)
         for buffer in [*buffers.values(), uniforms]:
             buffer.destroy()
         return images
@@ -186,25 +187,6 @@ class Runtime:
             packed[place : place + len(dispatch["uniforms"])] = dispatch["uniforms"]
         return self.device.create_buffer_with_data(data=packed, usage=wgpu.BufferUsage.UNIFORM)
 
-    def _read(self, encoder: Any, buffers: Dict[str, Any], ranges: Dict[str, Tuple[int, int]]) -> Dict[str, np.ndarray]:
-        """Copy [start, end) of every buffer to the staging buffer, submit, and map once."""
-        total = sum(end - start for start, end in ranges.values())
-        if self.staging is None or self.staging.size < total:
-            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
-            self.staging = self.device.create_buffer(size=total, usage=usage)
-        place = 0
-        for name, (start, end) in ranges.items():
-            encoder.copy_buffer_to_buffer(buffers[name], start, self.staging, place, end - start)
-            place += end - start
-        self.device.queue.submit([encoder.finish()])
-        self.staging.map_sync(wgpu.MapMode.READ, 0, total)
-        try:
-            data = np.frombuffer(self.staging.read_mapped(0, total), np.uint8)
-        finally:
-            self.staging.unmap()
-        ends = np.cumsum([end - start for start, end in ranges.values()])
-        return dict(zip(ranges, np.split(data, ends[:-1])))
-
     def _subgroup_size(self) -> Any:
         """Measured in a shader, since adapters misreport it; None where shaders cannot say."""
         if not {"subgroup", "subgroups"} & set(self.device.features):
@@ -222,7 +204,7 @@ class Runtime:
         compute.set_bind_group(0, group)
         compute.dispatch_workgroups(1)
         compute.end()
-        return int(self._read(encoder, {"size": buffer}, {"size": (0, 4)})["size"].view("<u4")[0])
+        return int(self.readback.read(encoder, {"size": buffer}, {"size": (0, 4)})["size"].view("<u4")[0])
 
 
 def _content(buffer: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> np.ndarray:

@@ -213,3 +213,28 @@ def test_a_lost_device_is_said_to_be_lost() -> None:
     with pytest.raises(worker_module("failure").Failure) as caught:
         own.run(prepared, given.inputs)
     assert caught.value.verdict == "device-lost"
+
+
+@pytest.mark.parametrize(("lengths", "most", "pieces"), [
+    ([40, 8], 64, [[("0", 0, 40), ("1", 0, 8)]]),
+    ([40, 24], 64, [[("0", 0, 40), ("1", 0, 24)]]),
+    ([40, 40], 64, [[("0", 0, 40), ("1", 0, 24)], [("1", 24, 40)]]),
+    ([200], 64, [[("0", 0, 64)], [("0", 64, 128)], [("0", 128, 192)], [("0", 192, 200)]]),
+    ([0, 8], 64, [[("1", 0, 8)]]),
+    ([], 64, []),
+])  # fmt: skip
+def test_what_is_read_back_comes_in_pieces_of_no_more_than_the_staging_buffer(
+    lengths: list[int], most: int, pieces: Any
+) -> None:
+    ranges = {str(at): (0, length) for at, length in enumerate(lengths)}
+    assert list(worker_module("readback").together(ranges, most)) == pieces
+
+
+def test_outputs_that_come_in_pieces_are_those_that_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = work(scenario(q_len=(5,), past_len=(9,)))
+    at_once = compute(given, "online")
+    monkeypatch.setattr(worker_module("readback"), "MOST", 528)
+    in_pieces = compute(given, "online")
+    assert {name: array.tobytes() for name, array in in_pieces.items()} == {
+        name: array.tobytes() for name, array in at_once.items()
+    }
