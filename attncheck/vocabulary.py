@@ -58,7 +58,7 @@ class Flag(_Word):
     FLAKY = "flaky", "the verdict changes between repeats"
     NOT_BITWISE = "not-bitwise", "the bits of the result change between repeats"
     REFERENCE_REFUSED = "reference-refused", "the reference does not take this case; the oracle judged alone"
-    DISPUTED = "disputed", "backends that agree, a published output, or another reading that no text rules out, differ"
+    DISPUTED = "disputed", "backends that agree, a published output, or an unsettled reading contradict the oracle"
 
 
 class ExitCode(IntEnum):
