@@ -46,7 +46,10 @@ def scenarios(case: Case) -> Iterator[Candidate]:
 
 
 def _numbers(it: Problem, case: Case) -> Mapping[str, Float]:
-    """q, k and v, float64 [tokens, batch, heads, dim] from the oldest token; nothing where there are too many."""
+    """q, k and v, float64 [tokens, batch, heads, dim] from the oldest token, and what the scores are added.
+
+    Nothing where there are too many.
+    """
     if len({*it.past_len}) > 1 or it.rows * it.heads * it.head_dim * it.batch > LISTED_UP_TO:
         return {}
     new = {
@@ -55,8 +58,24 @@ def _numbers(it: Problem, case: Case) -> Mapping[str, Float]:
         "v": (it.value, it.past_value, it.kv_heads),
     }
     found = {name: _rows(it, case, *tensors) for name, tensors in new.items()}
+    found |= _beside(it, case)
     few = all(values.size <= LISTED_UP_TO and np.isfinite(values).all() for values in found.values())
     return found if few else {}
+
+
+def _beside(it: Problem, case: Case) -> dict[str, Float]:
+    """A bias, [queries, batch, heads, keys], and a sink, [1, 1, heads, 1], as `order.beside` has them.
+
+    A bias that hides keys stays generated: where it hides them is said by `holes`, and its numbers are of no weight.
+    """
+    found = {}
+    for mask in it.masks:
+        values = widen(mask.array(case.inputs), it.dtype) if mask.kind == "additive" else None
+        if values is not None and np.isfinite(values).all():
+            found["bias"] = values.reshape((1,) * (4 - values.ndim) + values.shape).transpose(2, 0, 1, 3)
+    if it.sink is not None:
+        found["sink"] = widen(case.inputs[it.sink], it.dtype).reshape(1, 1, -1, 1)
+    return found
 
 
 def _rows(it: Problem, case: Case, tensor: Tensor, past: Tensor | None, heads: int) -> Float:

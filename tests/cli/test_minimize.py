@@ -73,6 +73,29 @@ def test_a_model_is_told_as_a_scenario_and_shrunk_as_one(tmp_path: Path) -> None
     assert (found["case"], found["one_minimal"]) == (other["case"], True)
 
 
+def test_the_numbers_of_a_models_bias_and_sink_go_along(tmp_path: Path) -> None:
+    """Generated ones are never so large."""
+    start = "q_len=2 heads=2 head_dim=2 bias=1xNxSxT sink=true"
+    attncheck("show", "--case", start, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["attention_bias"][0, 1, 1, 0] = 7.0
+    arrays["head_sink"][0] = -6.0
+    np.savez(tmp_path / "a.npz", **arrays)
+    (tmp_path / "large.py").write_text(
+        "def mine(model, inputs):\n"
+        "    if (inputs['attention_bias'] > 5).any() and (inputs['head_sink'] < -5).any():\n"
+        "        raise ValueError('too large')\n"
+        "    raise KeyError('another')\n",
+        encoding="utf-8",
+    )
+    ran = attncheck("minimize", "a.onnx", "--inputs", "a.npz", "--backend", "large.py:mine", folder=tmp_path)
+    assert ran.code == 0, ran.text
+    found = certificate(tmp_path)["case"]
+    zeros = "q_values=0,k_values=0,v_values=0"
+    assert found == f"op=gqa,heads=1,head_dim=1,bias=BxNxSxT,sink=true,{zeros},bias_values=7,sink_values=-6"
+
+
 def test_a_model_that_does_not_fail_as_a_scenario_is_not_shrunk_as_one(tmp_path: Path) -> None:
     attncheck("show", "--case", START, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
     model = onnx.load(tmp_path / "a.onnx")

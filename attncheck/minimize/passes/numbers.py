@@ -132,14 +132,24 @@ def whole_tensors(case: Candidate) -> Iterator[Candidate | None]:
         for filled in (0, 1):
             yield case.with_({f"{tensor}_values": filled for tensor in some})
     for tensor in there:
-        # One number for all lets every size of a bias go, which single ones would not: its list is cut with its shape.
-        for filled in (0, 1, -1, 2, -2) if tensor in BESIDE else (0, 1):
+        for filled in _fills(case, tensor):
             yield case.with_({f"{tensor}_values": filled})
     if isinstance(case.value("seed"), int) and case.value("seed"):
         yield case.with_({"seed": None})
     for tensor in there:
         if elements(case, tensor) <= LISTED_UP_TO and kind(case, tensor) > 2:
             yield from _rounded(case, tensor)
+
+
+def _fills(case: Candidate, tensor: str) -> tuple[int, ...]:
+    """Numbers to fill it with: of a bias and a sink also small ones, and their own largest and smallest.
+
+    One number for all lets every size of a bias go, which single ones would not: its list is cut with its shape.
+    """
+    if tensor not in BESIDE or elements(case, tensor) > LISTED_UP_TO:
+        return (0, 1)
+    values = held(case, tensor)
+    return tuple(dict.fromkeys((0, 1, -1, 2, -2, round(values.max()), round(values.min()))))
 
 
 def _rounded(case: Candidate, tensor: str) -> Iterator[Candidate | None]:
