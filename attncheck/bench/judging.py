@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +22,26 @@ from attncheck.vocabulary import Verdict
 
 @dataclass(frozen=True)
 class Expected:
-    """A case, and the oracle's answers to what of it is judged: the whole problem, or one of its sampled rows."""
+    """A case, and what of it is judged: the whole problem, or one of its sampled rows, `problem` with `inputs`."""
 
     case: Case
     whole: Problem
     sample: Sample
     problem: Problem
-    answers: tuple[Answer, ...]
+    inputs: Arrays
+
+    @cached_property
+    def answers(self) -> tuple[Answer, ...]:
+        """The oracle's, asked when the first outputs are there: where nobody takes the case, nobody waits for it."""
+        return ask.answer(self.problem, self.inputs)
 
 
 def expected(case: Case, problem: Problem) -> Expected:
-    """Ask the oracle."""
+    """What is to be judged of a case."""
     sampled = sampling.sample(problem)
     if sampled.whole:
-        return Expected(case, problem, sampled, problem, ask.answer(problem, case.inputs))
-    smaller, inputs = sampling.cut(problem, case.inputs, sampled)
-    return Expected(case, problem, sampled, smaller, ask.answer(smaller, inputs))
+        return Expected(case, problem, sampled, problem, case.inputs)
+    return Expected(case, problem, sampled, *sampling.cut(problem, case.inputs, sampled))
 
 
 def judged(known: Expected, backend: Backend, outcome: Outcome) -> tuple[Verdict, str]:

@@ -78,7 +78,8 @@ def generate(
     )
     values = _KINDS[kind].fill[tensor](rows)
     shape = (batch, heads, positions.shape[1], dim)
-    return np.ascontiguousarray(np.broadcast_to(values, shape))
+    # Not a view that can only be read: writers go on in the array.
+    return values if values.shape == shape else np.ascontiguousarray(np.broadcast_to(values, shape))
 
 
 def listed(

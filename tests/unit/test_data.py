@@ -158,6 +158,14 @@ def test_values_are_exact_in_float32_and_within_float16(kind: DataKind, dim: int
             assert np.abs(values).max() < 4096
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_an_array_of_their_own_that_can_be_written(kind: DataKind) -> None:
+    for tensor in ("q", "k", "v"):
+        values = rows(kind, tensor, -3, 4, 8, batch=2, heads=2)
+        assert values.flags.writeable
+        assert values.flags.c_contiguous
+
+
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"constant"}))
 def test_seed_tensor_head_and_member_change_the_data(kind: DataKind) -> None:
     here = rows(kind, "v", -40, 40, 8, batch=2, heads=2)

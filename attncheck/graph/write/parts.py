@@ -88,7 +88,7 @@ def _heads(
     else:
         past = (before - first for before, first in zip(scenario.past_len, scenario.first, strict=True))
         rows = data.listed(numbers, 0 if tensor == "q" else -max(past), heads, places, dim)
-    return np.repeat(rows, repeat, axis=1)
+    return rows if repeat == 1 else np.repeat(rows, repeat, axis=1)
 
 
 def _generated(
