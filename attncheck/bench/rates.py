@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from attncheck.backends.base import Hello
 from attncheck.bench.events import Rates
 from attncheck.bench.station import Station
+from attncheck.engine.worker import WorkerFailed
 from attncheck.kernels import uniforms
 from attncheck.kernels.plan import Buffer, Dispatch, Plan
 
@@ -24,6 +25,15 @@ ELEMENT = 16
 """Bytes that copy.wgsl moves at a time; a workgroup moves COPIED of them."""
 
 COPIED = 1024
+BLOCK, TILES, SHARED, SUBGROUPS, PRODUCTS = 16, 16, 64, 4, 16
+"""Of matrix.wgsl: rows of a block, blocks that are given, places that workgroups share, subgroups, products a round."""
+
+MATRIX_DIRECTIVES = """\
+enable f16;
+enable subgroups;
+enable chromium_experimental_subgroup_matrix;
+diagnostic(off, chromium.subgroup_matrix_uniformity);
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,17 @@ def measured(station: Station) -> Rates | None:
         return None
     size = SOFTWARE if station.hello.device["software"] else HARDWARE
     fma, copy = (_rate(station, task, size.runs) for task in (arithmetic(size), copying(size)))
-    return Rates(fma, copy)
+    return Rates(fma, copy, _matrix_rate(station, size))
+
+
+def _matrix_rate(station: Station, size: Size) -> float | None:
+    """None also where a compiler does not take the shader: matrices in WGSL are an experiment of Dawn's."""
+    if not station.hello.device.get("matrix", {}).get("usable"):
+        return None
+    try:
+        return _rate(station, multiplying(size), size.runs)
+    except WorkerFailed:
+        return None
 
 
 def runs_plans(hello: Hello) -> bool:
@@ -85,6 +105,17 @@ def copying(size: Size) -> Task:
     return Task(_plan("copy", params, buffers, size.copied), {"source": source}, 2 * count * ELEMENT)
 
 
+def multiplying(size: Size) -> Task:
+    """The plan of matrix.wgsl: floating-point operations."""
+    given = Buffer("given", TILES * BLOCK * BLOCK * 2, input="given")
+    sums = Buffer("sums", SHARED * PRODUCTS * BLOCK * BLOCK * 4)
+    params = {"rounds": size.rounds, "unused_a": 0, "unused_b": 0, "unused_c": 0}
+    groups = size.groups // 2
+    numbers = np.random.default_rng(0).uniform(-1, 1, TILES * BLOCK * BLOCK).astype(np.float16)
+    plan = _plan("matrix", params, (given, sums), groups, MATRIX_DIRECTIVES)
+    return Task(plan, {"given": numbers}, groups * SUBGROUPS * size.rounds * PRODUCTS * BLOCK**3 * 2)
+
+
 def _rate(station: Station, task: Task, runs: int) -> float:
     """By the fastest tenth: a rate that others are held against is what the adapter can do."""
     handle = station.prepare(task.payload)
@@ -94,9 +125,11 @@ def _rate(station: Station, task: Task, runs: int) -> float:
     return task.amount / float(np.percentile(told["seconds"].sum(axis=1), 10.0))
 
 
-def _plan(name: str, params: Mapping[str, int | float], buffers: tuple[Buffer, ...], groups: int) -> dict[str, Any]:
+def _plan(
+    name: str, params: Mapping[str, int | float], buffers: tuple[Buffer, ...], groups: int, directives: str = ""
+) -> dict[str, Any]:
     file = SHADERS / f"{name}.wgsl"
     text = file.read_text(encoding="utf-8")
     packed = uniforms.pack(text, str(file), params)
-    dispatch = Dispatch(name, "", packed, tuple(buffer.name for buffer in buffers), (groups, 1, 1))
+    dispatch = Dispatch(name, directives, packed, tuple(buffer.name for buffer in buffers), (groups, 1, 1))
     return {"plan": asdict(Plan(name, buffers, (dispatch,), {name: (text, str(file))})), "outputs": []}

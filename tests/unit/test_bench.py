@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attncheck.backends.base import Evidence, Outcome
 from attncheck.backends.wgsl import Wgsl
-from attncheck.bench import comparison, memory, sampling
+from attncheck.bench import comparison, memory, rates, sampling
 from attncheck.bench.events import Part, Timing
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import expected, judged
@@ -30,7 +30,7 @@ from attncheck.oracle.ask import answer
 from attncheck.problem import Problem
 from attncheck.scenario import Scenario, from_command_line
 from attncheck.vocabulary import Verdict
-from tests.device import plan, worker_module
+from tests.device import plan, runtime, worker_module
 from tests.device import work as given_work
 
 D, HEADS = 16, 4
@@ -272,3 +272,38 @@ def test_a_loader_gives_every_array_of_floats_back_and_no_other() -> None:
     assert [array.dtype for array in found] == [np.float16, np.float32]
     assert np.array_equal(found[0], inputs["q"])
     assert np.array_equal(found[1], inputs["k"])
+
+
+TINY = rates.Size(groups=2, rounds=3, copied=2, runs=1)
+
+
+def images(task: rates.Task) -> Any:
+    """What a plan of rates.py leaves in the buffer that it writes."""
+    plan = {**task.payload["plan"]}
+    written = plan["buffers"][-1]
+    plan["buffers"] = (*plan["buffers"][:-1], {**written, "output": "written"})
+    outputs = [{"name": "written", "dtype": "uint32", "shape": [written["nbytes"] // 4]}]
+    prepared = runtime().prepare({"plan": plan, "outputs": outputs})
+    return runtime().run(prepared, task.inputs)[0]["written"]
+
+
+def test_the_rate_of_arithmetic_counts_the_operations_that_are_done() -> None:
+    task = rates.arithmetic(TINY)
+    assert task.amount == 2 * 256 * 3 * 8 * 4 * 2, "invocations x rounds x chains x lanes x multiply and add"
+    start = np.stack([np.arange(512.0), *(np.full(512, it) for it in (1.0, 2.0, 3.0))], axis=-1)
+    values = start[None] + np.arange(8.0)[:, None, None]
+    for _ in range(3):
+        values = values * 0.9990234375 + 0.0009765625
+    np.testing.assert_allclose(images(task).view(np.float32).reshape(512, 4), values.sum(axis=0), rtol=1e-5)
+
+
+def test_the_rate_of_copying_counts_bytes_read_and_bytes_written() -> None:
+    task = rates.copying(TINY)
+    assert task.amount == 2 * task.inputs["source"].nbytes == 2 * 2 * 1024 * 16
+    assert np.array_equal(images(task), task.inputs["source"])
+
+
+def test_the_rate_of_matrix_units_counts_two_operations_a_product() -> None:
+    task = rates.multiplying(TINY)
+    assert task.amount == 1 * 4 * 3 * 16 * (2 * 16 * 16 * 16), "workgroups x subgroups x rounds x products"
+    assert len(task.payload["plan"]["dispatches"]) == 1
