@@ -235,7 +235,7 @@ def _journal(ledger: Ledger, backend: Backend, case: Scenario, asked: Wanted) ->
     }
     try:
         before = ledger.keep(path, head, case)
-    except (Unfitting, ValueError, KeyError) as differs:
+    except (Unfitting, ValueError, KeyError, TypeError) as differs:
         raise Stop(
             f"{path} is the journal of another search ({differs}); name another folder with --out, or remove it",
             ExitCode.USAGE,

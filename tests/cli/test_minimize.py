@@ -252,6 +252,15 @@ def test_a_journal_of_another_search_is_not_continued(tmp_path: Path) -> None:
     assert "is the journal of another search" in ran.stderr
 
 
+def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows", "--evaluations", "5")
+    journal = tmp_path / "minimal" / "journal.ndjson"
+    journal.write_text(journal.read_text(encoding="utf-8").replace('"look":', '"colour":1,"look":'), encoding="utf-8")
+    ran = shrink(tmp_path, "six_rows", "--evaluations", "9")
+    assert ran.code == 2
+    assert "is the journal of another search" in ran.stderr
+
+
 def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_asked(tmp_path: Path) -> None:
     (tmp_path / "paths.py").write_text(
         "import attncheck.callable\n"
