@@ -17,10 +17,10 @@ from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.bundle.contents import CASE, ENVIRONMENT, INPUTS, MODEL
 from attncheck.cli import configuration, options, selection
+from attncheck.cli.choosing import policy
 from attncheck.cli.invocation import said
 from attncheck.cli.messages import Stop
 from attncheck.engine.run import Given, Options
-from attncheck.kernels.policy import Policy
 from attncheck.vocabulary import ExitCode
 
 ZIP = ".zip"
@@ -88,7 +88,7 @@ def backend(name: str, settings: Settings) -> Backend:
 
 def _settings(ctx: click.Context, given: Mapping[str, Any]) -> Settings:
     return Settings(
-        policy=Policy(given["kernel"], given["threshold"]),
+        policy=policy(given["kernel"], given["threshold"], given["thresholds"]),
         forced=said(ctx, "kernel"),
         adapters=given["adapter"],
         shaders=Path(given["shaders"]) if given["shaders"] is not None else None,

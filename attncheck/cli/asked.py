@@ -35,6 +35,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wante
         # A configuration file only gives a default; what this call says overrules a scenario's own kernel.
         kernel_forced=said(ctx, "kernel"),
         threshold=given["threshold"],
+        thresholds=given["thresholds"],
         shaders=given["shaders"],
         fail_fast=given["fail_fast"],
         sharpness=given["sharpness"],

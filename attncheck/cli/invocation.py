@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 KEPT = {
-    *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "shaders", "time_limit"),
+    *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "thresholds", "shaders", "time_limit"),
     *("backend_memory", "repeat", "inputs", "dim"),
     *("expect", "run_quarantined"),
 }

@@ -31,6 +31,7 @@ COMMANDS = {
     "check": "attncheck.cli.check:check",
     "bisect": "attncheck.cli.bisect:bisect",
     "bench": "attncheck.cli.bench:bench",
+    "tune": "attncheck.cli.tune:tune",
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",

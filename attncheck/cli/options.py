@@ -182,6 +182,12 @@ PLACING = together(
         metavar="KEYS",
         help="From how many keys on auto chooses online, in the place of the shipped threshold.",
     ),
+    click.option(
+        "--thresholds",
+        type=click.Path(exists=True, dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="Rules by which auto chooses, as attncheck tune writes them, instead of the shipped ones.",
+    ),
     SHADERS,
 )
 

@@ -15,6 +15,7 @@ from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create, kind_of
 from attncheck.backends.tables import Table as BackendTable
+from attncheck.cli.choosing import policy
 from attncheck.cli.invocation import Invocation
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Bar, Printer
@@ -30,7 +31,6 @@ from attncheck.engine.events import (
     RunFinished,
 )
 from attncheck.engine.expectations import Expectations, Usage
-from attncheck.kernels.policy import Policy
 from attncheck.reports.layout import Layout, name_of
 from attncheck.reports.numbers import plural
 from attncheck.reports.table import Detail, Table
@@ -52,6 +52,7 @@ class Wanted:
     kernel: Kernel
     kernel_forced: bool
     threshold: int | None
+    thresholds: str | None
     shaders: str | None
     fail_fast: bool
     sharpness: bool
@@ -162,6 +163,7 @@ def _settings(wanted: Wanted, backends: Sequence[Backend]) -> dict[str, str]:
         "attncheck": __version__,
         **{f"what {backend.name} runs": _identity(backend) for backend in backends},
         "kernel": f"{wanted.kernel}{' (forced)' if wanted.kernel_forced else ''}",
+        "thresholds": wanted.thresholds or "shipped",
         "threshold": "the shipped ones" if wanted.threshold is None else f"{wanted.threshold} keys",
         "adapter": ", ".join(wanted.adapters) or "the first",
         "shaders": wanted.shaders or "shipped",
@@ -191,7 +193,7 @@ def _check_tolerances(cases: Sequence[engine.Runnable], settings: Settings) -> N
 
 def _placing(wanted: Wanted) -> Settings:
     return Settings(
-        policy=Policy(wanted.kernel, wanted.threshold),
+        policy=policy(wanted.kernel, wanted.threshold, wanted.thresholds),
         forced=wanted.kernel_forced,
         adapters=wanted.adapters,
         shaders=Path(wanted.shaders) if wanted.shaders is not None else None,

@@ -13,13 +13,13 @@ import click
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.cli import configuration, options, packing
+from attncheck.cli.choosing import policy
 from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Printer, Ticker
 from attncheck.engine import run as engine
 from attncheck.engine.evaluator import Evaluator
 from attncheck.graph.case import Case
-from attncheck.kernels.policy import Policy
 from attncheck.minimize import folder as kept
 from attncheck.minimize import stripped
 from attncheck.minimize.candidate import Candidate, start
@@ -34,7 +34,7 @@ from attncheck.scenario.axes import spell
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import ExitCode
 
-REMEMBERED = ("kernel", "threshold", "shaders", "adapter", "time_limit", "backend_memory", "same_kernel")
+REMEMBERED = ("kernel", "threshold", "thresholds", "shaders", "adapter", "time_limit", "backend_memory", "same_kernel")
 """Options that decide what a case comes to: a certificate keeps them, and is verified under them."""
 
 
@@ -186,7 +186,7 @@ def _one(names: tuple[str, ...]) -> str:
 def _backend(name: str, settings: Mapping[str, Any], asked: Wanted) -> Backend:
     shaders = settings["shaders"]
     placing = Settings(
-        policy=Policy(settings["kernel"], settings["threshold"]),
+        policy=policy(settings["kernel"], settings["threshold"], settings.get("thresholds")),
         forced=asked.kernel_forced,
         adapters=tuple(settings["adapter"]),
         shaders=Path(shaders) if shaders is not None else None,

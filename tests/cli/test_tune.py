@@ -1,0 +1,48 @@
+"""`attncheck tune` as a user calls it: a file of rules that every other command takes, and mistakes said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attncheck.kernels.thresholds import load
+from attncheck.vocabulary import ExitCode
+
+from .frozen import attncheck
+
+
+def test_rules_are_measured_written_and_taken(folder: Path) -> None:
+    ran = attncheck("tune", "--most-keys", "32", "--runs", "2", "--out", "mine.toml", folder=folder)
+    assert ran.code == ExitCode.OK, ran.stderr
+    assert f"{len(load(folder / 'mine.toml'))} rules written to mine.toml" in ran.stdout
+    assert "decode float32 32" in ran.stdout
+    assert "prefill float32 32" in ran.stdout
+    (folder / "mine.toml").write_text(
+        '[[rule]]\nkernel = "online"\nleast_keys = 3\nmeasured = "by hand"\n', encoding="utf-8"
+    )
+    used = attncheck("run", "edges.yaml::plain", "--thresholds", "mine.toml", "--reference", "none", folder=folder)
+    assert used.code == ExitCode.OK
+    assert "online*" in used.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--backend", "ort-cpu"), ExitCode.USAGE, "ort-cpu has no kernels to choose among: name wgsl or wgsl-dawn"),
+        (("--backend", "wgsl", "--backend", "wgsl-dawn"), ExitCode.USAGE, "one backend on one adapter"),
+        (("--out", "nowhere/x.toml"), ExitCode.USAGE, "there is no folder nowhere"),
+        (("--most-keys", "7"), ExitCode.USAGE, "7 is not in the range"),
+    ],
+)
+def test_mistakes_are_said(folder: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = attncheck("tune", *words, folder=folder)
+    assert ran.code == code
+    assert said in ran.stderr
+
+
+def test_a_file_that_holds_no_rules_is_refused_with_its_place(folder: Path) -> None:
+    (folder / "bad.toml").write_text('[[rule]]\nkernel = "fast"\nmeasured = "x"\n', encoding="utf-8")
+    ran = attncheck("run", "edges.yaml::plain", "--thresholds", "bad.toml", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert "--thresholds: bad.toml: rule 1, kernel" in ran.stderr
