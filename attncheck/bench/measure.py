@@ -49,6 +49,7 @@ class Options:
 
     runs          counted runs of each contender on each case
     batch         how many of them before it is another's turn
+    seconds       once a contender has taken so long on a case, it gets no further turn
     beyond        bytes that the sets of buffers of a decoding step exceed together: more than a GPU's cache holds
     host_memory   most bytes that a case may take here
     device_memory most bytes that the contenders of a case may hold on the device
@@ -58,6 +59,7 @@ class Options:
 
     runs: int = 20
     batch: int = 5
+    seconds: float = 60.0
     beyond: int = 256 << 20
     host_memory: int = 8 << 30
     device_memory: int = 8 << 30
@@ -79,6 +81,7 @@ class _Ready:
     handle: int = 0
     generation: int = -1
     seconds: list[np.ndarray] = field(default_factory=list)
+    spent: float = 0.0
     told: dict[str, Any] = field(default_factory=dict)
 
 
@@ -195,12 +198,14 @@ def _timed(known: Expected, ready: Sequence[_Ready], options: Options) -> list[T
         beyond = 0 if it.station.hello.device.get("software") else _beyond(known, options)
         it.sets = memory.sets(one[it.timing.label], beyond, share)
     for it, runs in turns(ready, options.runs, options.batch):
-        if it.timing.verdict is Verdict.PASS and not options.cancelled.is_set():
+        if it.timing.verdict is Verdict.PASS and it.spent < options.seconds and not options.cancelled.is_set():
+            began = time.perf_counter()
             _take_turn(known, it, runs)
+            it.spent += time.perf_counter() - began
     for it in ready:
         if it.generation == it.station.generation:
             it.station.release(it.handle)
-    return [_told(it) for it in ready]
+    return [_told(it, options) for it in ready]
 
 
 def _beyond(known: Expected, options: Options) -> int:
@@ -225,7 +230,7 @@ def _take_turn(known: Expected, it: _Ready, runs: int) -> None:
         it.timing = replace(it.timing, verdict=failure.verdict, message=f"while it was timed: {failure.message}")
 
 
-def _told(it: _Ready) -> Timing:
+def _told(it: _Ready, options: Options) -> Timing:
     if it.timing.verdict is not Verdict.PASS or not it.seconds:
         return it.timing
     seconds = np.concatenate(it.seconds)
@@ -233,4 +238,7 @@ def _told(it: _Ready) -> Timing:
         Part(str(part["name"]), bool(part["apart"]), tuple(float(value) for value in seconds[:, column]))
         for column, part in enumerate(it.told["parts"])
     )
-    return replace(it.timing, clock=str(it.told["clock"]), message=str(it.told.get("note", "")), parts=found)
+    notes = [str(it.told.get("note", ""))]
+    if len(seconds) < options.runs:
+        notes.append(f"{len(seconds)} of {options.runs} runs, in {it.spent:.0f} s")
+    return replace(it.timing, clock=str(it.told["clock"]), message="; ".join(filter(None, notes)), parts=found)

@@ -41,6 +41,14 @@ from attncheck.scenario.model import Kernel
     help="Runs of one contender before it is the next one's turn.",
 )
 @click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give a contender that has taken so long on a case no further turn.",
+)
+@click.option(
     "--cache",
     type=options.Bytes(),
     default="256M",

@@ -112,6 +112,7 @@ def _happen(
     told = measure.Options(
         runs=given["runs"],
         batch=given["batch"],
+        seconds=given["seconds"],
         beyond=given["cache"],
         host_memory=given["host_memory"] or psutil.virtual_memory().total // 2,
         device_memory=given["device_memory"],

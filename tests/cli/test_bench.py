@@ -125,3 +125,10 @@ def test_mistakes_about_a_baseline_are_said_before_anything_is_run(folder: Path)
     ran = attncheck("bench", "mine.yaml", "--plot", "nowhere/b.svg", folder=folder)
     assert ran.code == ExitCode.USAGE
     assert "there is no folder nowhere" in ran.stderr
+
+
+def test_a_contender_that_takes_too_long_gets_no_further_turn_and_the_row_says_so(folder: Path) -> None:
+    words = ("--kernel", "online", "--runs", "6", "--batch", "2", "--seconds", "0.000001")
+    ran = attncheck("bench", "mine.yaml::decode", *words, folder=folder)
+    assert ran.code == ExitCode.OK
+    assert "2 of 6 runs, in 0 s" in ran.stdout

@@ -1,0 +1,80 @@
+"""The table of targets: every row can be worked out of a report of the shipped cases, and says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from attncheck.reports.bench_json import FORMAT, Bench, CaseEntry, RatesEntry, RowEntry, StationEntry
+from attncheck.scenario import load
+from attncheck.shipped import scenarios_dir
+from benchmarks.targets import Report, Target, targets
+
+NAMES = {case.id.partition("::")[2] for case in load([scenarios_dir() / "bench.yaml"])}
+PREFILL, DECODE = "prefill:q_len=4096,dtype=float16", "decode:past_len=8192,batch=8"
+
+
+def row(label: str, median: float | None) -> RowEntry:
+    backend, _, kernel = label.partition(" ")
+    return RowEntry(
+        backend, label, kernel, "pass", "", "wall", median, median, median, None, None, None, (), ()
+    )
+
+
+def report(medians: Mapping[str, Mapping[str, float | None]]) -> Report:
+    cases = tuple(
+        CaseEntry(name, "", "", "", "all rows", "float16", flop, 0, 1000, tuple(row(*it) for it in rows.items()))
+        for name, rows in medians.items()
+        for flop in (100 if name == PREFILL else 200,)
+    )
+    named = tuple(CaseEntry("bench.yaml::" + it.id, *list(vars(it).values())[1:]) for it in cases)
+    gpu = StationEntry("wgsl", started=True, rates=RatesEntry(fma=1.0, copy=500.0, matrix=None))
+    return Report(Bench(FORMAT, "1", False, 1.0, False, {}, (gpu,), named))
+
+
+SEEN: Mapping[str, Mapping[str, float | None]] = {
+    PREFILL: {
+        "wgsl naive": 90.0, "wgsl online": 8.0, "wgsl-dawn flash": 2.0, "wgsl-dawn matrix": 1.0,
+        "ort-webgpu@1.27.0": 10.0, "torch flash": 0.4, "torch": 0.3,
+    },
+    "prefill:q_len=4096,dtype=float32": {"wgsl flash": 3.0, "torch efficient": 2.4, "torch flash": None},
+    "prefill-not-causal:dtype=float16": {"wgsl-dawn matrix": 1.6, "wgsl naive": 0.1},
+    "prefill-window": {"wgsl flash": 3.0, "wgsl naive": 9.0},
+    "prefill:q_len=16384,dtype=float16": {"wgsl flash": 30.0, "wgsl-dawn matrix": 7.0, "wgsl online": 50.0},
+    DECODE: {"wgsl decode": 2.5, "ort-webgpu@1.27.0": 40.0},
+    "decode-group:heads=64,batch=8": {"wgsl decode": 2.2},
+    "decode-group:heads=8,batch=8": {"wgsl decode": 2.0, "wgsl naive": 1.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "reached"), [
+    ("P1", 10 / 1.0, "reach"),
+    ("P2", 0.4 / 1.0, "no"),
+    ("P3", 2.4 / 3.0, "reach"),
+    ("P4", 10 / 2.0, "then"),
+    ("P5", (100 / 1.0) / (200 / 1.6), "no"),
+    ("P6", 3.0 / 30.0, "then"),
+    ("D1", 1000 / 2.5 / 500, "reach"),
+    ("D2", 40 / 2.5, "reach"),
+    ("D3", 2.2 / 2.0, "reach"),
+])  # fmt: skip
+def test_a_target_is_the_ratio_that_it_says(name: str, value: float, reached: str) -> None:
+    found: Target = next(it for it in targets(report(SEEN)) if it.name == name)
+    assert found.seen is not None
+    assert found.seen.value == pytest.approx(value)
+    assert found.reached == reached
+
+
+def test_naive_and_online_are_compared_at_three_lengths() -> None:
+    found = [it for it in targets(report(SEEN)) if it.name == "N1"]
+    assert [it.seen.value if it.seen else None for it in found] == [None, 90 / 8.0, None]
+    assert [it.reached for it in found] == ["-", "then", "-"]
+
+
+def test_every_case_that_a_target_asks_for_is_shipped() -> None:
+    every = {name: {"wgsl online": 1.0, "wgsl naive": 1.0, "ort-webgpu": 1.0, "torch flash": 1.0} for name in NAMES}
+    for rows in every.values():
+        rows["torch efficient"] = 1.0
+    assert all(it.seen is not None for it in targets(report(every)))
+    assert set(SEEN) <= NAMES
