@@ -178,7 +178,7 @@ def _judged(known: Expected, contender: Contender, station: Station) -> _Ready |
 def _payload(known: Expected, request: Request) -> Mapping[str, Any]:
     """What the request asks, and what only a timed one needs to know."""
     if "plan" in request.payload:
-        return {**request.payload, "apart": parts.apart(request.payload["plan"]["dispatches"])}
+        return {**request.payload, "apart": parts.apart(request.payload["plan"], known.whole.output.name)}
     if "model" in request.payload:
         return {**request.payload, "loader": loader(known.case.inputs)}
     return request.payload

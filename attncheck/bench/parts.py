@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 MOVING = ("append", "rotary", "gather", "scatter", "evict")
 """Shaders that store rows."""
 
-STAGED = ("[staged query]", "[normed query]", "[normed key]")
-"""What they may store for the kernels alone: that is a part of the attention."""
+CACHE = ("[present ", "[gathered past ")
+"""What the names of a plan's own buffers for the cache begin with."""
 
 
-def apart(dispatches: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """For each dispatch of a plan whether it is timed apart, as ONNX Runtime's copies of the cache are."""
-    return [it["shader"] in MOVING and it["bindings"][-1] not in STAGED for it in dispatches]
+def apart(plan: Mapping[str, Any], output: str) -> list[bool]:
+    """For each dispatch of a plan whether it is timed apart, as ONNX Runtime's copies of the cache are.
+
+    output  the graph's output of attention: other outputs that rows are stored in are the cache. What is stored for a
+            kernel alone, the query in float32 say, is a part of the attention
+    """
+    given_out = {it["name"] for it in plan["buffers"] if it["output"] is not None and it["output"] != output}
+    return [
+        it["shader"] in MOVING and (it["bindings"][-1] in given_out or it["bindings"][-1].startswith(CACHE))
+        for it in plan["dispatches"]
+    ]

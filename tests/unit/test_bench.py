@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,13 +175,31 @@ def test_what_is_timed_is_what_the_oracle_lets_pass(few: bool, monkeypatch: pyte
     assert judged(known, Wgsl(), replace(right, outputs={}))[0] is Verdict.MALFORMED
 
 
+def sides(axes: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Shaders and what they write into: those apart, and the others."""
+    words = f"heads={HEADS} kv_heads=2 head_dim={D} {axes}"
+    given = given_work(from_command_line(words))
+    made = asdict(plan(given, "online"))
+    written = {"online": -3}
+    told = [(it["shader"], it["bindings"][written.get(it["shader"], -1)]) for it in made["dispatches"]]
+    moves = apart(made, given.problem.output.name)
+    return (
+        [it for it, moving in zip(told, moves, strict=True) if moving],
+        [it for it, moving in zip(told, moves, strict=True) if not moving],
+    )
+
+
 def test_only_what_moves_rows_of_the_cache_is_apart() -> None:
-    shapes = from_command_line(f"{SIZES} q_len=2 past_len=3 dtype=float16")
-    dispatches = [vars(it) for it in plan(given_work(shapes), "online").dispatches]
-    told = [(it["shader"], it["bindings"][-1], moves) for it, moves in zip(dispatches, apart(dispatches), strict=True)]
-    moved = [(shader, target) for shader, target, moves in told if moves]
+    moved, kept = sides("op=gqa q_len=2 past_len=3 dtype=float16")
     assert moved == [("append", "present_key")] * 2 + [("append", "present_value")] * 2
-    assert [shader for shader, _, moves in told if not moves] == ["append", "online"], "of the query, in f32"
+    assert kept == [("append", "[staged query]"), ("online", "output")]
+    moved, kept = sides("op=gqa q_len=2 past_len=3 present=absent rotary=half")
+    assert moved == [("append", "[present key]"), ("rotary", "[present key]")] + [("append", "[present value]")] * 2
+    assert kept == [("rotary", "[staged query]"), ("online", "output")]
+    moved, kept = sides("op=paged q_len=2+1 past_len=3+2 batch=2")
+    gathered = [target for shader, target in moved if shader == "gather"]
+    assert gathered == ["[gathered past key]", "[gathered past value]"]
+    assert ("scatter", "output") in kept
 
 
 def test_dispatches_are_parts_of_their_own_unless_they_are_too_many_for_the_clock() -> None:
