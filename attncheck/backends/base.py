@@ -15,8 +15,9 @@ from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem
 from attncheck.vocabulary import Verdict
 
-Compute = Literal["f32", "native"]
-"""Arithmetic a backend promises: float32 whatever the dtype, or the dtype's own."""
+Compute = Literal["f32", "mixed", "native"]
+"""Arithmetic a backend promises: float32 whatever the dtype; the same, but weights are rounded to the dtype before they
+meet the values, as matrix units want them; or the dtype's own."""
 
 
 class BackendUnavailable(Exception):
@@ -67,7 +68,8 @@ class Hello:
 class Request:
     """One way to compute a case on a backend; `kernel` names the way ("" where there is only one).
 
-    `instead` says why it is not the kernel that was asked for, or is empty.
+    `instead` says why it is not the kernel that was asked for, or is empty; `compute` is what it promises to compute
+    in, where that is not what the backend does.
     The first request of a case is the one judged first; further ones must agree with it.
     `payload` is JSON-able plain data (bytes and arrays allowed) that the backend's runtime in worker/ understands.
     """
@@ -75,6 +77,7 @@ class Request:
     kernel: str
     payload: Mapping[str, Any]
     instead: str = ""
+    compute: Compute | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ class Evidence:
 class Outcome:
     """What one request gave: outputs with evidence, or `failure`, the verdict that ended it, with its message.
 
-    `instead` is the request's; `refused` tells a runtime that looked at it and said no from one that fell over it.
+    `instead` and `compute` are the request's; `refused` tells a runtime that looked at it and said no from one that
+    fell over it.
     """
 
     kernel: str
@@ -101,6 +105,7 @@ class Outcome:
     seconds: float = 0.0
     instead: str = ""
     refused: bool = False
+    compute: Compute | None = None
 
 
 class Backend(Protocol):

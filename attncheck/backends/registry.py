@@ -66,10 +66,13 @@ class Kind:
     gpu: bool = False
 
 
-def _wgsl(sort: type[Wgsl]) -> Callable[[str, Table, str | None, Settings], Backend]:
-    return lambda _, __, adapter, settings: sort(
-        policy=settings.policy, forced=settings.forced, adapter=adapter, shaders=settings.shaders
-    )
+def _wgsl(_: str, __: Table, adapter: str | None, settings: Settings) -> Backend:
+    return Wgsl(settings.policy, adapter, settings.shaders, forced=settings.forced)
+
+
+def _wgsl_dawn(_: str, table: Table, adapter: str | None, settings: Settings) -> Backend:
+    robust = table.robustness is not False
+    return WgslDawn(settings.policy, adapter, settings.shaders, forced=settings.forced, robust=robust)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -83,7 +86,7 @@ KINDS: Mapping[str, Kind] = {
     "wgsl": Kind(
         "own shaders, compiled by naga in wgpu",
         "a Vulkan, Metal or D3D12 adapter, of hardware or of software",
-        _wgsl(Wgsl),
+        _wgsl,
         "wgpu",
         ("adapter",),
         gpu=True,
@@ -91,9 +94,9 @@ KINDS: Mapping[str, Kind] = {
     "wgsl-dawn": Kind(
         "own shaders, compiled by Tint in Dawn",
         "the package wgpudawn (pip install 'attncheck[dawn]'), and an adapter that Dawn takes",
-        _wgsl(WgslDawn),
+        _wgsl_dawn,
         "wgpudawn",
-        ("adapter",),
+        ("adapter", "robustness"),
         gpu=True,
     ),
     "ort-webgpu": Kind(

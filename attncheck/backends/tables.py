@@ -38,8 +38,9 @@ class Table:
     adapter           part of the name of the GPU adapter (own kernels)
     plugin            Python module of a plugin package that brings the provider (ONNX Runtime)
     provider_options  the provider's own options (ONNX Runtime)
+    robustness        whether the WebGPU implementation bounds every index, as browsers do; ONNX Runtime does without
     device            PyTorch device
-    compute           arithmetic promised by a function: "f32" whatever the dtype, or "native", the dtype's own
+    compute           arithmetic promised by a function, as in `base.Compute`
     """
 
     use: str
@@ -49,6 +50,7 @@ class Table:
     adapter: str | None = None
     plugin: str | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    robustness: bool | None = None
     device: str | None = None
     compute: Compute | None = None
 
@@ -96,10 +98,18 @@ def _value(key: str, value: object) -> Any:
         if not isinstance(value, dict):
             raise TableError(key, f'{key} must be a table of texts, {{ NAME = "text" }}')
         return {name: _text(key, name, item) for name, item in value.items()}
+    if key == "robustness":
+        return _switch(key, value)
     if not isinstance(value, str) or not value:
         raise TableError(key, f"{key} must be a text")
     if key == "compute" and value not in get_args(Compute):
         raise TableError(key, f"{key} must be {' or '.join(map(repr, get_args(Compute)))}, not {value!r}")
+    return value
+
+
+def _switch(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TableError(key, f"{key} must be true or false")
     return value
 
 

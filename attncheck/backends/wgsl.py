@@ -70,7 +70,15 @@ class Wgsl:
             plans = [planner.plan(problem, kernel, allowed, self.shaders) for kernel in choice.kernels]
         except ShaderError as error:
             raise CannotRequest(str(error)) from error
-        return [Request(plan.kernel, {"plan": asdict(plan), "outputs": outputs}, choice.instead) for plan in plans]
+        return [
+            Request(
+                plan.kernel,
+                {"plan": asdict(plan), "outputs": outputs},
+                choice.instead,
+                "mixed" if plan.kernel == "matrix" else None,
+            )
+            for plan in plans
+        ]
 
     def fallback(self, evidence: Evidence) -> str | None:
         """Without a dispatched kernel there is no proof that anything ran."""
@@ -92,4 +100,5 @@ def limits(hello: Hello) -> Limits:
         workgroup_bytes=offered["max-compute-workgroup-storage-size"],
         invocations=min(offered["max-compute-invocations-per-workgroup"], offered["max-compute-workgroup-size-x"]),
         software=hello.device["software"],
+        matrix=hello.device.get("matrix", {}).get("usable", False) and hello.device["subgroup_size"] == 32,
     )

@@ -12,7 +12,7 @@ from attncheck.backends.base import Backend, Outcome
 from attncheck.bench import sampling
 from attncheck.bench.sampling import Sample
 from attncheck.compare import judge as compare
-from attncheck.engine.judge import refusal
+from attncheck.engine.judge import arithmetic, refusal
 from attncheck.graph.case import Case
 from attncheck.oracle import ask
 from attncheck.oracle.answer import Answer
@@ -62,7 +62,7 @@ def judged(known: Expected, backend: Backend, outcome: Outcome) -> tuple[Verdict
     override = known.case.tolerance(backend.name)
     try:
         found = compare.differences(
-            known.problem, known.answers, outputs, backend.arithmetic(known.whole), outcome.kernel, override
+            known.problem, known.answers, outputs, arithmetic(backend, known.whole, outcome), outcome.kernel, override
         )
     except compare.Incomparable as error:
         return Verdict.ERROR, str(error)

@@ -138,7 +138,7 @@ def _scene(
 ) -> _Scene:
     seen = tuple(_output(problem, inputs, each, outputs[each.output], compute, override) for each in answers)
     storage = dtype(problem.dtype).roundoff
-    roundoff = judge.CONSTANT[compute] * (dtype("float32").roundoff if compute == "f32" else storage)
+    roundoff = judge.CONSTANT[compute] * judge.unit(dtype(problem.dtype), compute)
     parts, probed = _probes(seen[0].places.wrong)
     return _Scene(problem, lineup(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
 

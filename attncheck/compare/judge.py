@@ -26,11 +26,14 @@ from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import DType, dtype, widen
 from attncheck.vocabulary import Verdict
 
-Compute = Literal["f32", "native"]
+Compute = Literal["f32", "mixed", "native"]
 Float = NDArray[np.float64]
 
-CONSTANT: dict[Compute, float] = {"f32": 10.0, "native": 6.0}
+CONSTANT: dict[Compute, float] = {"f32": 10.0, "mixed": 10.0, "native": 6.0}
 """How far an implementation may exceed the first-order bound: measured, with headroom (docs/tolerance.md)."""
+
+WEIGHTS = 4.0
+"""Of `mixed`: rounding to nearest has a deviation of u / sqrt(3), so that this is 7 deviations, one element in 4e11."""
 
 STORAGE = 2.0
 """WGSL lets a conversion to a narrower type round to either neighbour, not only to the nearest: up to 2u."""
@@ -135,12 +138,18 @@ def _fault(expected: Output, outputs: Arrays) -> str | None:
     return None
 
 
+def unit(storage: DType, compute: Compute) -> float:
+    """Unit roundoff of the arithmetic."""
+    return storage.roundoff if compute == "native" else dtype("float32").roundoff
+
+
 def tolerances(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> Float:
     """How far each element of an output may lie from the oracle, in the answer's shape."""
     if override is not None:
         return np.full(answer.values.shape, override.max_abs)
-    roundoff = dtype("float32").roundoff if compute == "f32" else storage.roundoff
-    bound = CONSTANT[compute] * roundoff * answer.compute + STORAGE * storage.roundoff * answer.storage
+    bound = CONSTANT[compute] * unit(storage, compute) * answer.compute + STORAGE * storage.roundoff * answer.storage
+    if compute == "mixed" and answer.weights is not None:
+        bound += WEIGHTS * storage.roundoff * answer.weights
     # Arithmetic in float32 meets the subnormals of a narrower dtype only when it stores a number that is one of them.
     flushed = (bound > 0.0) & ((compute == "native") | (np.abs(answer.values) <= storage.smallest_normal + bound))
     return bound + np.where(flushed, storage.smallest_normal, 0.0)

@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attncheck.backends.base import Backend
+from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
 from attncheck.engine.events import Attribution, Result
-from attncheck.engine.judge import NUMBERS, Asked
+from attncheck.engine.judge import NUMBERS, Asked, arithmetic
 from attncheck.engine.lane import Attempt
-from attncheck.problem import Arrays
 from attncheck.vocabulary import Flag, Status, Verdict
 
 
@@ -100,9 +99,9 @@ def _apart(asked: Asked, candidate: Judged, reference: Judged) -> tuple[bool, fl
     found = compare.agreement(
         asked.problem,
         asked.answers,
-        _worst_outputs(candidate),
-        _worst_outputs(reference),
-        candidate.backend.arithmetic(asked.problem),
+        _worst(candidate).outputs,
+        _worst(reference).outputs,
+        arithmetic(candidate.backend, asked.problem, _worst(candidate)),
         result.backend,
         reference.result.backend,
         asked.override(result.backend),
@@ -110,8 +109,8 @@ def _apart(asked: Asked, candidate: Judged, reference: Judged) -> tuple[bool, fl
     return all(it.passed for it in found), max(it.max_abs for it in found)
 
 
-def _worst_outputs(judged: Judged) -> Arrays:
-    """The outputs of the kernel with the worst difference, of the repeat that was judged."""
+def _worst(judged: Judged) -> Outcome:
+    """What the kernel with the worst difference gave, in the repeat that was judged."""
     kernel = judged.result.worst.subject if judged.result.worst is not None else judged.result.kernel
     outcomes = judged.attempt.rounds[judged.result.repeat]
-    return next((outcome for outcome in outcomes if outcome.kernel == kernel), outcomes[0]).outputs
+    return next((outcome for outcome in outcomes if outcome.kernel == kernel), outcomes[0])

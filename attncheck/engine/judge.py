@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from attncheck.backends.base import Backend, Outcome
+from attncheck.backends.base import Backend, Compute, Outcome
 from attncheck.compare import judge as compare
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.difference import Difference
@@ -23,6 +23,8 @@ from attncheck.oracle.conventions import followed
 from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
+
+COARSEST_FIRST: tuple[Compute, ...] = ("native", "mixed", "f32")
 
 NUMBERS = (Verdict.MISMATCH, Verdict.NONFINITE)
 """The verdicts that are about numbers: outputs came, of the right form and with evidence, and are wrong."""
@@ -59,7 +61,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     remarked = _remarked(asked, backend, worst, attempt.rounds[at])
     evidence = next((it.evidence for it in attempt.rounds[at] if it.kernel == remarked.kernel), None)
     if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:
-        remarked = _sharpened(asked, backend, worst, sharpness)
+        remarked = _sharpened(asked, backend, worst, attempt.rounds[at][0], sharpness)
     return replace(
         remarked,
         status=status,
@@ -82,21 +84,21 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
     if judged.verdict not in NUMBERS:
         return judged
     failed = {each.subject for each in judged.differences if each.against == "oracle" and not each.passed}
-    wrong = next((outcome.outputs for outcome in outcomes if outcome.kernel in failed), None)
+    wrong = next((outcome for outcome in outcomes if outcome.kernel in failed), None)
     if wrong is None:
         return judged
     override = asked.override(backend.name)
-    compute = backend.arithmetic(asked.problem)
-    found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong, compute, override)
+    compute = arithmetic(backend, asked.problem, wrong)
+    found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong.outputs, compute, override)
     convention = followed(asked.problem, found.wrong)
     flags = (*judged.flags, Flag.DISPUTED) if convention is not None and not convention.settled else judged.flags
     return replace(judged, diagnosis=found.words, wrong=found.wrong, convention=convention, flags=flags)
 
 
-def _sharpened(asked: Asked, backend: Backend, judged: Result, every: bool) -> Result:
+def _sharpened(asked: Asked, backend: Backend, judged: Result, outcome: Outcome, every: bool) -> Result:
     """With what right numbers prove: the flag `vacuous` for nothing, and if `every`, what would have been noticed."""
     override = asked.override(backend.name)
-    compute = backend.arithmetic(asked.problem)
+    compute = arithmetic(backend, asked.problem, outcome)
     found = sharpness_of(asked.problem, asked.case.inputs, asked.answers, compute, override, first_only=not every)
     flags = (*judged.flags, *((Flag.VACUOUS,) if found.vacuous else ()))
     return replace(judged, flags=flags, sharpness=found if every else None)
@@ -141,6 +143,12 @@ def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
     return replace(blank, verdict=Verdict.ERROR, message=f"gave numbers for a graph that must be refused: {invalid}")
 
 
+def arithmetic(backend: Backend, problem: AnyProblem, *outcomes: Outcome) -> Compute:
+    """What the outcomes promise to be computed in: of several the coarsest."""
+    promised = {outcome.compute or backend.arithmetic(problem) for outcome in outcomes}
+    return next(coarse for coarse in COARSEST_FIRST if coarse in promised)
+
+
 def refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, str] | None:
     """Why the numbers of an outcome are not worth comparing: it failed, proves nothing, or has the wrong form."""
     if outcome.failure is not None:
@@ -156,17 +164,25 @@ def refusal(case: Case, backend: Backend, outcome: Outcome) -> tuple[Verdict, st
 
 def _differences(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:
     problem, answers, override = asked.problem, asked.answers, asked.override(backend.name)
-    compute = backend.arithmetic(problem)
     against_oracle = [
         difference
-        for outcome in outcomes
-        for difference in compare.differences(problem, answers, outcome.outputs, compute, outcome.kernel, override)
+        for each in outcomes
+        for difference in compare.differences(
+            problem, answers, each.outputs, arithmetic(backend, problem, each), each.kernel, override
+        )
     ]
     against_each_other = [
         difference
         for first, second in combinations(outcomes, 2)
         for difference in compare.agreement(
-            problem, answers, first.outputs, second.outputs, compute, first.kernel, second.kernel, override
+            problem,
+            answers,
+            first.outputs,
+            second.outputs,
+            arithmetic(backend, problem, first, second),
+            first.kernel,
+            second.kernel,
+            override,
         )
     ]
     return (*against_oracle, *against_each_other)

@@ -228,7 +228,14 @@ class Lane:
         answer = worker.run(handle, inputs, self._time_limit, call.bind)
         evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
         seconds = time.perf_counter() - began
-        return Outcome(request.kernel, answer["outputs"], evidence, seconds=seconds, instead=request.instead)
+        return Outcome(
+            request.kernel,
+            answer["outputs"],
+            evidence,
+            seconds=seconds,
+            instead=request.instead,
+            compute=request.compute,
+        )
 
 
 def _failed(request: Request, verdict: Verdict, message: str, stderr: str = "") -> Outcome:

@@ -133,8 +133,9 @@ def _side(
 ) -> tuple[Side, ...]:
     """The steps of a side, as one kernel computed them."""
     return tuple(
-        Side(one.problem, one.answers, _outcome(attempt, index, kernel).outputs, backend.arithmetic(one.problem))
+        Side(one.problem, one.answers, it.outputs, judge.arithmetic(backend, one.problem, it))
         for one, attempt in zip(asked, attempts, strict=True)
+        for it in (_outcome(attempt, index, kernel),)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -32,6 +32,7 @@ class Limits:
     workgroup_bytes  memory that the invocations of a workgroup share
     invocations      invocations of a workgroup
     software         whether it runs on the processor
+    matrix           whether it multiplies matrices of f16 by subgroups of 32, and passed the worker's test of it
     """
 
     binding_bytes: int
@@ -40,6 +41,7 @@ class Limits:
     workgroup_bytes: int = 16384
     invocations: int = 256
     software: bool = False
+    matrix: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,15 +126,20 @@ class Draft(Generic[Posed]):
         bindings: tuple[str, ...],
         workgroups: int,
         constants: Mapping[str, int] | None = None,
+        directives: Sequence[str] = (),
     ) -> None:
-        """Append one dispatch of `workgroups` workgroups; `constants` are those that the shader is specialised by."""
+        """Append one dispatch of `workgroups` workgroups.
+
+        constants   those that the shader is specialised by
+        directives  lines that WGSL wants before all else: extensions to enable
+        """
         if workgroups == 0:
             return
         if shader not in self.sources:
             self.sources[shader] = read_shader(self.shaders, shader)
         packed = uniforms.pack(*self.sources[shader], params)
         grid = fold(workgroups, self.limits.workgroups)
-        self.dispatches.append(Dispatch(shader, prelude(aliases, constants or {}), packed, bindings, grid))
+        self.dispatches.append(Dispatch(shader, prelude(aliases, constants or {}, directives), packed, bindings, grid))
 
     def finish(self, kernel: str) -> Plan:
         """The plan as plain data."""

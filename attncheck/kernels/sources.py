@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHADERS = (
     "append", "rotary", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
-    "score_output", "linear", "gather", "scatter",
+    "score_output", "linear", "gather", "scatter", "matrix",
 )  # fmt: skip
 """Every shader that a plan may name."""
 
@@ -30,9 +30,9 @@ def read_shader(folder: Path, shader: str) -> tuple[str, str]:
         ) from error
 
 
-def prelude(aliases: Mapping[str, str], constants: Mapping[str, int]) -> str:
-    """The lines before a shader's text: `enable f16;` where an alias needs it, the aliases, the constants (u32)."""
-    lines = ["enable f16;"] if "f16" in aliases.values() else []
+def prelude(aliases: Mapping[str, str], constants: Mapping[str, int], directives: Sequence[str] = ()) -> str:
+    """The lines before a shader: directives (`enable f16;` where an alias needs it), aliases, constants (u32)."""
+    lines = [*directives, *(["enable f16;"] if "f16" in aliases.values() else [])]
     lines += [f"alias {name} = {kind};" for name, kind in aliases.items()]
     lines += [f"const {name} = {value}u;" for name, value in constants.items()]
     return "".join(f"{line}\n" for line in lines)

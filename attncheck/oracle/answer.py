@@ -27,6 +27,8 @@ class Answer:
              (score error u * sum|q||k| * scale carried through sum p|v|, plus the summation itself);
              0 where the operator only copies
     storage  float64: magnitude that is rounded once when the result is stored in the output's dtype
+    weights  float64: how far it moves, over u, where weights are rounded at random before they meet the values, one
+             standard deviation; None where there are no weights
     """
 
     output: str
@@ -34,6 +36,7 @@ class Answer:
     stated: NDArray[np.bool_]
     compute: NDArray[np.float64]
     storage: NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
 
 
 def refuse_invalid(problem: AnyProblem) -> None:
@@ -43,7 +46,13 @@ def refuse_invalid(problem: AnyProblem) -> None:
 
 
 def laid_out(
-    tensor: Tensor, values: Float, compute: Float, storage: Float, stated: Bool, before: Float | None = None
+    tensor: Tensor,
+    values: Float,
+    compute: Float,
+    storage: Float,
+    stated: Bool,
+    before: Float | None = None,
+    weights: Float | None = None,
 ) -> Answer:
     """The Answer at a tensor of which everything is known by [batch, heads, rows, dim], in the tensor's own shape.
 
@@ -52,4 +61,6 @@ def laid_out(
     """
     there = None if before is None else np.isfinite(before)
     own = joined(np.where(stated, values, np.nan), tensor, before)
-    return Answer(tensor.name, own, joined(stated, tensor, there), joined(compute, tensor), joined(storage, tensor))
+    rounded = None if weights is None else joined(weights, tensor)
+    bounds = (joined(compute, tensor), joined(storage, tensor), rounded)
+    return Answer(tensor.name, own, joined(stated, tensor, there), *bounds)

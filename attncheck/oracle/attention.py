@@ -136,7 +136,7 @@ def _sinks(problem: Problem, inputs: Arrays) -> Float:
 
 def _output(problem: Problem, operands: _Operands) -> Answer:
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.v_head_dim)
-    whole = Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    whole = Attended(*(np.zeros(shape) for _ in range(4)))
     with np.errstate(invalid="ignore", over="ignore"):
         for members, rows in _blocks(problem):
             low, high = _reach(problem, operands, members, rows)
@@ -150,10 +150,11 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             whole.values[members, :, :, rows] = part.values
             whole.compute[members, :, :, rows] = part.compute
             whole.storage[members, :, :, rows] = part.storage + _coarser(problem) * part.compute
+            whole.weights[members, :, :, rows] = part.weights
     merged = (problem.batch, problem.heads, problem.rows, problem.v_head_dim)
     stated = np.broadcast_to(problem.stated_rows[:, None, :, None], merged)
     values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
-    return laid_out(problem.output, values, compute, storage, stated)
+    return laid_out(problem.output, values, compute, storage, stated, weights=whole.weights.reshape(merged))
 
 
 def _scores(problem: Problem, operands: _Operands) -> Answer:
@@ -161,7 +162,7 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
     asked = problem.scores
     assert asked is not None
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, asked.slots)
-    whole = Attended(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    whole = Bounded(np.zeros(shape), np.zeros(shape), np.zeros(shape))
     high = min(asked.slots, max(problem.kv_len))
     seen = np.full(shape, asked.hidden_stated)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -16,6 +16,11 @@ keys heavy enough to move a float32 sum. A weight moves by p_ij (d_ij - sum_k p_
 
     |p_ij - exact|  <=  u * p_ij * (e_ij + sqrt(sum_k p_ik e_ik^2) + 2 + sqrt(n_i))
 
+Weights that are rounded before they meet the values move the output by sum_j p_ij (v_j - o_i) r_j with |r_j| <= u. As
+independent errors, their standard deviation is at most
+
+    u * sqrt(sum_j p_ij^2 (v_j - o_i)^2)  <=  u * sqrt(max_j p_ij) * spread_i
+
 A sink is one more key, whose score is given and whose value is 0: com.microsoft GroupQueryAttention, `head_sink` ("each
 head has a smooth factor adding to the denominator of softmax") and `smooth_softmax`, a sink of 0. A row without a key
 gives 0: ai.onnx Attention ("a fully-masked query row produces a zero output row"), and with a sink by arithmetic.
@@ -68,11 +73,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Attended:
-    """Output rows and their bounds, each [members, kv_heads, group, rows, v_head_dim]."""
+    """Output rows and their bounds, each [members, kv_heads, group, rows, v_head_dim]; `weights` as in Answer."""
 
     values: Float
     compute: Float
     storage: Float
+    weights: Float
 
 
 def weigh(scores: Scores, shown: Bool, sinks: Float) -> Weights:
@@ -116,7 +122,8 @@ def attend(weights: Weights, shown: Bool, value: Bounded) -> Attended:
     if value.compute.any():
         compute += _sum(weight, value.compute)
         storage += _sum(weight, value.storage)
-    return Attended(values, compute, storage)
+    heaviest: Float = np.sqrt(np.max(weight, axis=-1, keepdims=True, initial=0.0))
+    return Attended(values, compute, storage, spread * heaviest)
 
 
 def _mean_square(weight: Float, error: Float) -> Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 import wgpu
 from failure import Failure
@@ -72,9 +72,9 @@ def choose(wanted: Optional[str]) -> Any:
     raise Failure("error", "no adapter matches %r; there is %s" % (wanted, found))
 
 
-def open_device(adapter: Any) -> Any:
-    """A device with f16 and subgroups where there are, and the adapter's own buffer limits."""
-    features = [feature for feature in FEATURES if feature in adapter.features]
+def open_device(adapter: Any, more: Sequence[str] = ()) -> Any:
+    """A device with f16 and subgroups where there are, `more` features, and the adapter's own limits."""
+    features = [feature for feature in FEATURES if feature in adapter.features] + list(more)
     limits = {name: adapter.limits[name] for name in LIMITS}
     try:
         return adapter.request_device_sync(required_features=features, required_limits=limits)

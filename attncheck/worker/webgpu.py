@@ -6,7 +6,7 @@ WebGPU and would show nothing. After a run the guard zones and the inputs must b
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import adapters
 import guards
@@ -51,8 +51,8 @@ class Prepared:
 class Runtime:
     """One device, and its compiled pipelines."""
 
-    def __init__(self, adapter: Any) -> None:
-        self.device = adapters.open_device(adapter)
+    def __init__(self, adapter: Any, features: Sequence[str] = ()) -> None:
+        self.device = adapters.open_device(adapter, features)
         self.pipelines: Dict[Tuple[str, str], Any] = {}
         self.readback = readback.Readback(self.device)
         described = adapters.describe(adapter)

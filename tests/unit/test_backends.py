@@ -146,7 +146,7 @@ def test_a_functions_arithmetic_is_what_its_table_promises() -> None:
         ({"environment": ["A=b"]}, "environment", "must be a table"),
         ({"environment": {"A": ["b"]}}, "environment", "A must be a text or a number"),
         ({"use": 3}, "use", "must be a text"),
-        ({"compute": "f16"}, "compute", "'f32' or 'native'"),
+        ({"compute": "f16"}, "compute", "'f32' or 'mixed' or 'native'"),
         (["ort-cpu"], "", "must be a table"),
     ],
 )
