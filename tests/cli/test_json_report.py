@@ -66,16 +66,20 @@ def test_without_a_file_it_takes_the_place_of_the_table(tmp_path: Path) -> None:
 def test_a_run_that_is_interrupted_tells_what_it_had_and_that_it_was(tmp_path: Path) -> None:
     words = ["run", "--case", "q_len=2", "--case", "q_len=3", "--backend", "ort-cpu", "--backend", HANGS]
     process = subprocess.Popen(
-        [sys.executable, "-m", "attncheck", *words, "--report", "json=report.json"],
+        [sys.executable, "-m", "attncheck", *words, "--report", "json=report.json", "--journal", "run.ndjson"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(3.0)
+    journal = tmp_path / "run.ndjson"
+    deadline = time.monotonic() + 60
+    while not (journal.exists() and journal.read_bytes().count(b'"BackendReady"') == 2):
+        assert process.poll() is None and time.monotonic() < deadline, "the backends did not start"
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == 130
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
     document = checked((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert document["interrupted"]
     assert (document["selected"], document["cases"]) == (2, [])

@@ -102,7 +102,8 @@ def test_a_block_mask_that_hides_nothing_is_no_mask() -> None:
 
 def test_keys_that_the_buffers_have_no_room_for_are_forbidden() -> None:
     model, inputs = _fed("op=sparse q_len=1 past_len=9 capacity=16")
-    longer = {**inputs, "key_total_sequence_lengths": np.array([17], np.int32)}
+    lengths = ("total_sequence_length", "key_total_sequence_lengths")
+    longer = {**inputs, **{name: np.array([17], np.int32) for name in lengths}}
     assert "past_key has 16 rows" in read.problem(model, longer).invalid
 
 
