@@ -10,6 +10,7 @@ Clock   "gpu timestamps" where the device has them: a compute pass each dispatch
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -26,8 +27,12 @@ QUERIES = 4096
 SINGLE = 64
 """Up to so many dispatches each has a pass of its own; of more, those that follow each other share one."""
 
-WARM_SECONDS = 0.5
-"""A GPU has left its idle clock after so much work, whatever the number of dispatches."""
+WARM_LEAST, WARM_MOST = 0.05, 0.5
+"""Seconds of work after which a GPU has left its idle clock: short dispatches take the first, long ones the second."""
+
+LEAD, LEAD_SECONDS = 3, 0.01
+"""Runs in front of those that count, in the same submission, where a run takes less than so long: before them the
+device has waited for the host."""
 
 _TICKS = np.dtype("<u8")
 
@@ -79,7 +84,7 @@ def parts_of(dispatches: List[Dict[str, Any]], apart: List[bool]) -> List[Part]:
 def timed(
     resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any], runs: int, warm: int
 ) -> Dict[str, Any]:
-    """Seconds of each part in each of `runs` runs, after at least `warm` dispatches or WARM_SECONDS of them."""
+    """Seconds of each part in each of `runs` runs, after at least `warm` dispatches or WARM_MOST seconds of them."""
     timer = _Timer(resident, dispatches, pipelines)
     timer.warm(warm)
     work = [part for part in resident.parts if not part.apart]
@@ -113,6 +118,7 @@ class _Timer:
         self.device = resident.device
         self.dispatches = dispatches
         self.pipelines = pipelines
+        self.lead = 0
 
     def fill(self) -> None:
         """Every dispatch once on every set, in order."""
@@ -123,15 +129,26 @@ class _Timer:
         self.resident.wait()
 
     def warm(self, dispatches: int) -> None:
-        """Run what is not apart until the GPU is awake."""
+        """Run what is not apart until the GPU is awake; for software one dispatch is asked for, and is enough.
+
+        As many runs go out together as are still wanted: a GPU that waits for the host between them does not wake.
+        """
         work = [at for part in self.resident.parts if not part.apart for at in part.dispatches]
-        began, done = time.perf_counter(), 0
-        while work and done < dispatches and time.perf_counter() - began < WARM_SECONDS:
+        least = WARM_LEAST if dispatches > 1 else 0.0
+        began, done, count = time.perf_counter(), 0, 1
+        while work:
             encoder = self.device.create_command_encoder()
-            self._encode(encoder, self._next(), work, None)
+            for _ in range(count):
+                self._encode(encoder, self._next(), work, None)
             self.device.queue.submit([encoder.finish()])
             self.resident.wait()
-            done += len(work)
+            done += count
+            spent = time.perf_counter() - began
+            if spent >= WARM_MOST or (done * len(work) >= dispatches and spent >= least):
+                self.lead = LEAD if dispatches > 1 and spent / done < LEAD_SECONDS else 0
+                return
+            wanted = max(dispatches / len(work) - done, (least - spent) * done / spent)
+            count = max(1, math.ceil(min(wanted, (WARM_MOST - spent) * done / spent)))
 
     def by_timestamps(self, side: List[Part], runs: int) -> np.ndarray:
         """Seconds [runs, parts] by the GPU's clock, as many runs in a submission as a query set has room for."""
@@ -158,6 +175,8 @@ class _Timer:
         usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
         resolved = self.device.create_buffer(size=count * _TICKS.itemsize, usage=usage)
         encoder = self.device.create_command_encoder()
+        for _ in range(self.lead):
+            self._encode(encoder, self._next(), [at for part in side for at in part.dispatches], None)
         place = 0
         for _ in range(runs):
             bound = self._next()

@@ -42,6 +42,7 @@ class Prepared:
     def __init__(self, payload: Dict[str, Any], pipelines: List[Any]) -> None:
         self.buffers = payload["plan"]["buffers"]
         self.dispatches = payload["plan"]["dispatches"]
+        self.sources = payload["plan"]["sources"]
         self.outputs = {output["name"]: output for output in payload["outputs"]}
         self.pipelines = pipelines
         self.apart: List[bool] = payload.get("apart") or [False] * len(self.dispatches)
@@ -163,13 +164,24 @@ class Runtime:
         return groups
 
     def _resident(self, prepared: Prepared, inputs: Dict[str, np.ndarray], sets: int) -> timing.Resident:
-        """All buffers on the device, `sets` times, each set as a run leaves it."""
+        """All buffers on the device, each set as a run leaves it.
+
+        What is timed writes into the same buffers in every set: a run that wrote into its own could begin before the
+        last one has ended, and both would seem shorter.
+        """
         uniforms = self._uniforms(prepared)
-        made, groups = [uniforms], []
+        shared = {
+            name
+            for dispatch, apart in zip(prepared.dispatches, prepared.apart)
+            if not apart
+            for name in _written(prepared.sources, dispatch)
+        }
+        once = {it["name"]: self._filled(_content(it, inputs)) for it in prepared.buffers if it["name"] in shared}
+        made, groups = [uniforms, *once.values()], []
         for _ in range(sets):
-            buffers = {it["name"]: self._filled(_content(it, inputs)) for it in prepared.buffers}
-            groups.append(self._groups(prepared, buffers, uniforms))
-            made += buffers.values()
+            own = {it["name"]: self._filled(_content(it, inputs)) for it in prepared.buffers if it["name"] not in once}
+            groups.append(self._groups(prepared, {**once, **own}, uniforms))
+            made += own.values()
         parts = timing.parts_of(prepared.dispatches, prepared.apart)
         resident = timing.Resident(self.device, parts, groups, made)
         timing.fill(resident, prepared.dispatches, prepared.pipelines)
@@ -205,6 +217,13 @@ class Runtime:
         compute.dispatch_workgroups(1)
         compute.end()
         return int(self.readback.read(encoder, {"size": buffer}, {"size": (0, 4)})["size"].view("<u4")[0])
+
+
+def _written(sources: Dict[str, Any], dispatch: Dict[str, Any]) -> List[str]:
+    """The buffers that a dispatch may write into, by what its shader declares."""
+    text, file = sources[dispatch["shader"]]
+    types = shader_text.binding_types(text, file, len(dispatch["bindings"]))
+    return [name for name, kind in zip(dispatch["bindings"], types[1:]) if kind == "storage"]
 
 
 def _content(buffer: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> np.ndarray:

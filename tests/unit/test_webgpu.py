@@ -238,3 +238,78 @@ def test_outputs_that_come_in_pieces_are_those_that_come_at_once(monkeypatch: py
     assert {name: array.tobytes() for name, array in in_pieces.items()} == {
         name: array.tobytes() for name, array in at_once.items()
     }
+
+
+@pytest.mark.parametrize(("dispatches", "runs", "lead"), [(1, 1, 0), (40, 40, 3)])
+def test_a_gpu_is_warmed_up_by_runs_in_a_row_and_software_by_one(dispatches: int, runs: int, lead: int) -> None:
+    timing = worker_module("timing")
+    timer = timing._Timer(resident(sets=3), *prepared_plan())
+    taken: list[int] = []
+    turn = timer._next
+
+    def counted() -> Any:
+        taken.append(1)
+        return turn()
+
+    timer._next = counted
+    timer.warm(dispatches)
+    assert len(taken) >= runs
+    assert timer.lead in (0, lead), "none where a run takes long"
+    assert dispatches > 1 or len(taken) == 1
+
+
+def prepared_plan() -> tuple[Any, Any]:
+    prepared = runtime().prepare(fill_payload())
+    return prepared.dispatches, prepared.pipelines
+
+
+def fill_payload() -> dict[str, Any]:
+    """Four floats that move, and four that are computed from them."""
+    buffers = (Buffer("x", 16, input="x"), Buffer("moved", 16), Buffer("y", 16, output="y"))
+    copy = PARAMS + (
+        "@group(0) @binding(1) var<storage, read> source: array<f32>;\n"
+        "@group(0) @binding(2) var<storage, read_write> target_: array<f32>;\n"
+        "@compute @workgroup_size(4) fn main(@builtin(local_invocation_index) at: u32) {\n"
+        "    if (at < params.count) { target_[at] = source[at]; }\n}\n"
+    )
+    packed = np.array([0, 4, 0, 0], np.uint32).tobytes()
+    dispatches = (
+        Dispatch("copy", "", packed, ("x", "moved"), (1, 1, 1)),
+        Dispatch("copy", "", packed, ("moved", "y"), (1, 1, 1)),
+    )
+    made = Plan("test", buffers, dispatches, {"copy": (copy, "some/copy.wgsl")})
+    outputs = [{"name": "y", "dtype": "float32", "shape": [4]}]
+    return {"plan": asdict(made), "outputs": outputs, "apart": [True, False]}
+
+
+def resident(sets: int) -> Any:
+    prepared = runtime().prepare(fill_payload())
+    return runtime()._resident(prepared, {"x": np.arange(4, dtype=np.float32)}, sets)
+
+
+def test_sets_have_their_own_of_all_but_what_is_written_while_it_is_timed() -> None:
+    found = resident(sets=3)
+    assert len(found.buffers) == 1 + 1 + 3 * 2, "the uniforms and y once, x and moved in every set"
+    images = runtime().readback.read(None, {str(at): it for at, it in enumerate(found.buffers[1:])},
+                                     {str(at): (0, 16) for at in range(7)})  # fmt: skip
+    assert all(np.array_equal(image.view("<f4"), np.arange(4)) for image in images.values()), "each has had its copy"
+    found.destroy()
+
+
+def test_timed_runs_are_told_by_part_and_those_apart_come_last() -> None:
+    prepared = runtime().prepare(fill_payload())
+    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 5, 1, 2)
+    assert told["parts"] == [{"name": "copy", "apart": False}, {"name": "copy", "apart": True}]
+    assert told["seconds"].shape == (5, 2)
+    assert (told["seconds"] > 0).all()
+    again = runtime().time(prepared, {}, 3, 1, 2)
+    assert again["seconds"].shape == (3, 2), "what lies on the device is taken again"
+    runtime().release(prepared)
+    assert prepared.resident is None
+
+
+def test_without_timestamps_whole_runs_are_timed_by_the_wall() -> None:
+    timing = worker_module("timing")
+    timer = timing._Timer(resident(sets=1), *prepared_plan())
+    parts = [part for part in timer.resident.parts if not part.apart]
+    assert timer.by_wall(parts, 4).shape == (4, 1)
