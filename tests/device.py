@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import attncheck
 from attncheck import shipped
 from attncheck.backends.base import Hello
@@ -19,12 +21,24 @@ from attncheck.graph import read, write
 from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.plan import Plan
+from attncheck.kernels.roster import ROSTER
 from attncheck.oracle.ask import answer
-from attncheck.problem import Arrays
+from attncheck.problem import Arrays, Problem
 from attncheck.scenario.model import Scenario
 from attncheck.tensors.dtypes import dtype
 
 KERNELS = ("naive", "online")
+"""The kernels that cover everything, with few pipelines."""
+
+FAST_KERNELS = ("flash",)
+"""Those that are compiled for some sizes each, a second apiece on software: where they stand in for others is slow."""
+
+every_kernel = pytest.mark.parametrize(
+    "kernel", [*KERNELS, *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in FAST_KERNELS)]
+)
+kernels_together = pytest.mark.parametrize(
+    "kernels", [pytest.param(KERNELS, id="plain"), pytest.param(FAST_KERNELS, marks=pytest.mark.slow, id="fast")]
+)
 
 
 def worker_module(name: str) -> Any:
@@ -67,8 +81,11 @@ def work(scenario: Scenario) -> Work:
 
 
 def plan(given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None) -> Plan:
-    """The plan of `given`, by the device's limits or `within` others."""
-    return planner.plan(given.problem, kernel, within or limits(hello()), shaders or shipped.shaders_dir())
+    """The plan of `given`, by the device's limits or `within` others; of `online` where `kernel` does not cover it."""
+    allowed = within or limits(hello())
+    covers = not isinstance(given.problem, Problem) or ROSTER[kernel].lacks(given.problem, allowed) is None
+    covering = kernel if covers else "online"
+    return planner.plan(given.problem, covering, allowed, shaders or shipped.shaders_dir())
 
 
 def compute(given: Work, kernel: str, shaders: Path | None = None, within: Limits | None = None) -> Arrays:

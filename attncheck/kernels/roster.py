@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attncheck.kernels import matrix, naive, online
+from attncheck.kernels import flash, matrix, naive, online
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
 from attncheck.problem import Problem
@@ -33,6 +33,7 @@ class Member:
 ROSTER: dict[str, Member] = {
     "naive": Member(naive.attend),
     "online": Member(online.attend),
+    "flash": Member(flash.attend, flash.lacks),
     "matrix": Member(matrix.attend, matrix.lacks),
 }
 """Name, as in `--kernel`, to kernel."""

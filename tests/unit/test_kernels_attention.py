@@ -1,4 +1,4 @@
-"""Both kernels on ai.onnx Attention: drawn cases, and the official node tests of the onnx package."""
+"""The kernels on ai.onnx Attention: drawn cases, and the official node tests of the onnx package."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from attncheck.graph.case import Case
 from attncheck.kernels import planner
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import dtypes
-from tests.device import KERNELS, Work, compute, differences, failing, has_f16, hello, work
+from tests.device import Work, compute, differences, every_kernel, failing, has_f16, hello, kernels_together, work
 from tests.drawing import attention_scenarios
 from tests.unit.test_graph_attention import ROUNDING, vectors
 
 
+@kernels_together
 @settings(max_examples=100)
 @given(drawn=attention_scenarios(dtypes=("float32", "float16")))
-def test_both_kernels_agree_with_the_oracle_on_attention(drawn: Scenario) -> None:
+def test_all_kernels_agree_with_the_oracle_on_attention(kernels: tuple[str, ...], drawn: Scenario) -> None:
     if drawn.dtype == "float16" and not has_f16():
         pytest.skip("the adapter has no f16")
     given_work = work(drawn)
-    for kernel in KERNELS:
+    for kernel in kernels:
         assert not failing(differences(given_work, kernel))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", KERNELS)
+@every_kernel
 def test_the_official_vectors(kernel: str) -> None:
     """All but those in bfloat16, which WebGPU has not; the list is what `conformance` must say."""
     wrong, unsupported = {}, []

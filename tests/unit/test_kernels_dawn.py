@@ -19,7 +19,7 @@ from attncheck.engine.worker import Worker
 from attncheck.kernels import planner
 from attncheck.oracle.attention import answer
 from tests import swiftshader
-from tests.device import KERNELS, Work, failing, work
+from tests.device import FAST_KERNELS, KERNELS, Work, failing, work
 from tests.drawing import scenario
 from tests.dressing import STAGES, masked, packed, scored, sunk
 
@@ -42,7 +42,7 @@ def wrongs(worker: Worker, given: Work) -> list[str]:
     hello: Hello = worker.hello
     answers = answer(given.problem, given.inputs)
     found = []
-    for kernel in KERNELS:
+    for kernel in (*KERNELS, *FAST_KERNELS):
         plan = planner.plan(given.problem, kernel, limits(hello), shipped.shaders_dir())
         handle = worker.prepare({"plan": asdict(plan), "outputs": given.outputs}, SECONDS)
         outputs = worker.run(handle, given.inputs, SECONDS)["outputs"]

@@ -1,4 +1,4 @@
-"""Both kernels against the oracle on masks, sinks, packed roles, score outputs and keys of another length."""
+"""The kernels against the oracle on masks, sinks, packed roles, score outputs and keys of another length."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from attncheck.kernels import online
 from attncheck.kernels.draft import Limits
 from attncheck.problem import ScoreStage
-from tests.device import KERNELS, Work, compute, differences, failing, has_f16, work
+from tests.device import Work, compute, differences, every_kernel, failing, has_f16, kernels_together, work
 from tests.drawing import scenario, scenarios
 from tests.dressing import STAGES, dressings, masked, packed, packed_by_heads, scored, sunk
 
-both_kernels = pytest.mark.parametrize("kernel", KERNELS)
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float16"])
 every_stage = pytest.mark.parametrize("stage", STAGES)
 
@@ -51,23 +50,25 @@ def dressed(draw: st.DrawFn, dtype: str) -> Work:
     return draw(dressings(work(draw(scenarios(dtypes=(dtype,))))))
 
 
+@kernels_together
 @settings(max_examples=80)
 @given(drawn=dressed("float32"))
-def test_both_kernels_agree_with_the_oracle_on_every_feature(drawn: Work) -> None:
-    for kernel in KERNELS:
+def test_all_kernels_agree_with_the_oracle_on_every_feature(kernels: tuple[str, ...], drawn: Work) -> None:
+    for kernel in kernels:
         assert_right(drawn, kernel)
 
 
+@kernels_together
 @settings(max_examples=60)
 @given(drawn=dressed("float16"))
-def test_both_kernels_agree_with_the_oracle_on_every_feature_in_float16(drawn: Work) -> None:
+def test_all_kernels_agree_with_the_oracle_on_every_feature_in_float16(kernels: tuple[str, ...], drawn: Work) -> None:
     if not has_f16():
         pytest.skip("the adapter has no f16")
-    for kernel in KERNELS:
+    for kernel in kernels:
         assert_right(drawn, kernel)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @pytest.mark.parametrize("kind", ["boolean", "additive"])
 def test_every_rank_and_broadcast_of_a_mask(kernel: str, dtype: str, kind: str) -> None:
@@ -80,7 +81,7 @@ def test_every_rank_and_broadcast_of_a_mask(kernel: str, dtype: str, kind: str) 
             assert_right(masked(given, draw(*shape)), kernel)
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("shapes", [((1, 47), (4, 10, 47)), ((2, 1, 1, 47), (4, 1, 1)), ((47,), (2, 4, 10, 1))])
 def test_two_masks_of_different_shapes_and_kinds_are_composed(kernel: str, shapes: tuple[Any, Any]) -> None:
     boolean, additive = holes(*shapes[0]), 2.0 * noise(*shapes[1])
@@ -89,7 +90,7 @@ def test_two_masks_of_different_shapes_and_kinds_are_composed(kernel: str, shape
     assert_right(masked(masked(small(), additive), np.where(holes(*shapes[0], seed=9), 0.5, -np.inf)), kernel)
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("slots", [1, 31, 32, 33, 46])
 @pytest.mark.parametrize("whole", [False, True])
 def test_keys_behind_the_end_of_a_mask_are_hidden(kernel: str, slots: int, whole: bool) -> None:
@@ -104,7 +105,7 @@ def test_keys_behind_the_end_of_a_mask_are_hidden(kernel: str, slots: int, whole
     )
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @pytest.mark.parametrize("rows", [[0], [3, 4], [7, 8], [9], list(range(10))], ids=str)
 @pytest.mark.parametrize("kind", ["boolean", "additive"])
@@ -119,7 +120,7 @@ def test_rows_that_a_mask_empties_give_zeros(kernel: str, dtype: str, rows: list
     assert not compute(sunk(given, noise(HEADS)), kernel)["output"][:, rows].any()
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("hidden", [slice(0, 32), slice(32, 47), slice(31, 33), slice(1, 47)], ids=str)
 def test_whole_tiles_of_keys_are_masked(kernel: str, hidden: slice) -> None:
     """The running maximum starts late, or stops early."""
@@ -129,7 +130,7 @@ def test_whole_tiles_of_keys_are_masked(kernel: str, hidden: slice) -> None:
         assert_right(masked(small(data=kind), mask), kernel)
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("sinks", [None, "sink", "smooth"])
 def test_rows_that_a_mask_empties_give_the_mean_where_the_operator_says_so(kernel: str, sinks: str | None) -> None:
     shows = holes(HEADS, ROWS, KEYS)
@@ -140,7 +141,7 @@ def test_rows_that_a_mask_empties_give_the_mean_where_the_operator_says_so(kerne
     assert_right(given, kernel)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_the_lowest_number_in_a_bias_is_a_number(kernel: str, dtype: str, everywhere: bool) -> None:
@@ -151,7 +152,7 @@ def test_the_lowest_number_in_a_bias_is_a_number(kernel: str, dtype: str, everyw
     assert np.isfinite(compute(given, kernel)["output"].astype(np.float64)).all()
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("large", [-1.0e38, -10000.0, 10000.0, 3.0e38])
 def test_large_biases_do_not_overflow(kernel: str, large: float) -> None:
     given = masked(masked(small(), np.where(holes(ROWS, KEYS), large, 1.0)), np.where(holes(KEYS), large, 0.0))
@@ -161,7 +162,7 @@ def test_large_biases_do_not_overflow(kernel: str, large: float) -> None:
         assert_right(given, kernel)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @pytest.mark.parametrize("sink", [-80.0, -3.0, 0.0, 3.0, 30.0, 90.0, 2000.0])
 def test_sinks_from_nothing_to_everything(kernel: str, dtype: str, sink: float) -> None:
@@ -171,14 +172,14 @@ def test_sinks_from_nothing_to_everything(kernel: str, dtype: str, sink: float) 
     assert_right(sunk(small(dtype, data="huge-logit"), np.full(HEADS, sink)), kernel)
 
 
-@both_kernels
+@every_kernel
 def test_a_sink_of_minus_infinity_is_none(kernel: str) -> None:
     given = small()
     without, with_none = (compute(each, kernel)["output"] for each in (given, sunk(given, np.full(HEADS, -np.inf))))
     np.testing.assert_array_equal(without, with_none)
 
 
-@both_kernels
+@every_kernel
 def test_features_cross_the_sections_of_the_online_kernel(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that a mask hides for a whole section, a sink at the end, and the mean of a row that saw none."""
     monkeypatch.setattr(online, "LOOP_ROUNDS", 400)
@@ -190,7 +191,7 @@ def test_features_cross_the_sections_of_the_online_kernel(kernel: str, monkeypat
     assert_right(given.with_problem(empty_row="mean"), kernel)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @pytest.mark.parametrize("rotary", [None, "half", "interleaved"])
 @pytest.mark.parametrize("pack", [packed, packed_by_heads])
@@ -200,7 +201,7 @@ def test_packed_roles_are_read_where_they_stand(kernel: str, dtype: str, rotary:
         np.testing.assert_array_equal(compute(pack(given), kernel)[name], array)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 @every_stage
 @pytest.mark.parametrize("slots", [1, 46, 47, 50])
@@ -220,7 +221,7 @@ def test_scores_in_small_blocks_have_the_bits_of_one_block(stage: ScoreStage, dt
     np.testing.assert_array_equal(compute(given, "naive", within=narrow)["scores"], whole)
 
 
-@both_kernels
+@every_kernel
 @both_dtypes
 def test_hidden_scores_are_minus_infinity_and_so_is_the_lowest_number(kernel: str, dtype: str) -> None:
     bias = np.zeros(KEYS)
@@ -233,7 +234,7 @@ def test_hidden_scores_are_minus_infinity_and_so_is_the_lowest_number(kernel: st
     assert (row[:, 7] <= -60000.0).all()
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("keys", [1, 9, 40])
 def test_cross_attention_has_keys_of_a_length_of_their_own(kernel: str, keys: int) -> None:
     given = small(op="mha", q_len=(ROWS,) * 2, past_len=(0, 0), causal=False)
@@ -254,14 +255,14 @@ def test_cross_attention_has_keys_of_a_length_of_their_own(kernel: str, keys: in
     assert_right(scored(masked(cross, holes(ROWS, keys)), "weights"), kernel)
 
 
-@both_kernels
+@every_kernel
 @pytest.mark.parametrize("workgroups", [4, 7])
 def test_dispatches_of_masks_and_scores_are_folded_too(kernel: str, workgroups: int) -> None:
     given = scored(sunk(masked(small(), noise(HEADS, ROWS, KEYS)), noise(HEADS)), "raw")
     assert_right(given, kernel, within=Limits(binding_bytes=1 << 20, workgroups=workgroups, f16=True))
 
 
-@both_kernels
+@every_kernel
 def test_adding_one_number_to_all_scores_of_a_row_changes_nothing(kernel: str) -> None:
     given = small()
     shifted = masked(given, np.broadcast_to(noise(2, HEADS, ROWS, 1), (2, HEADS, ROWS, KEYS)).copy())

@@ -28,6 +28,7 @@ from attncheck.kernels.policy import Policy
 from attncheck.kernels.sources import SHADERS, ShaderError
 from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Mask, Problem, Scores
+from tests.device import FAST_KERNELS, KERNELS
 from tests.drawing import scenario
 
 DEFAULTS = Limits(binding_bytes=(128 << 20) - 8192, workgroups=65535, f16=True)
@@ -164,7 +165,7 @@ def test_a_window_starts_its_sections_at_its_first_key() -> None:
     assert (values["resume"], values["finish"]) == (0, 1)
 
 
-@pytest.mark.parametrize("kernel", ["naive", "online"])
+@pytest.mark.parametrize("kernel", [*KERNELS, *FAST_KERNELS])
 def test_a_plan_is_plain_data_and_names_only_buffers_that_it_has(kernel: str) -> None:
     _, problem = case_and_problem(rotary="half", past_len=(3,))
     plan = planned(problem, kernel)
@@ -252,13 +253,13 @@ def featured(problem: Problem) -> Problem:
     return replace(problem, masks=masks, sink="sink", smooth=True, scores=Scores("scores", "weights", 7))
 
 
-@pytest.mark.parametrize("kernel", ["naive", "online"])
+@pytest.mark.parametrize("kernel", [*KERNELS, *FAST_KERNELS])
 def test_no_dispatch_binds_more_than_the_default_limit_of_storage_buffers(kernel: str) -> None:
     _, problem = case_and_problem(rotary="half", past_len=(3,))
     assert max(len(dispatch.bindings) for dispatch in planned(featured(problem), kernel).dispatches) <= 8
 
 
-@pytest.mark.parametrize("kernel", ["naive", "online"])
+@pytest.mark.parametrize("kernel", [*KERNELS, *FAST_KERNELS])
 def test_masks_are_combined_once_as_wide_as_the_widest_along_each_axis(kernel: str) -> None:
     _, problem = case_and_problem(past_len=(3,))
     plan = planned(featured(problem), kernel)
@@ -276,5 +277,5 @@ def test_masks_are_combined_once_as_wide_as_the_widest_along_each_axis(kernel: s
 
 def test_a_problem_without_features_plans_no_dispatch_for_them() -> None:
     _, problem = case_and_problem(past_len=(3,))
-    for kernel in ("naive", "online"):
+    for kernel in (*KERNELS, *FAST_KERNELS):
         assert not {"mask", "score_output"} & {dispatch.shader for dispatch in planned(problem, kernel).dispatches}

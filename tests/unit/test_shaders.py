@@ -14,7 +14,7 @@ from attncheck import shipped
 from attncheck.kernels.attention import MAX_HEAD_DIM
 from attncheck.kernels.sources import SHADERS
 from attncheck.kernels.uniforms import fields
-from tests.device import KERNELS, has_f16, plan, runtime, work
+from tests.device import FAST_KERNELS, KERNELS, has_f16, plan, runtime, work
 from tests.drawing import scenario
 from tests.dressing import STAGES, masked, packed, scored, sunk
 
@@ -54,10 +54,11 @@ def specialisations() -> frozenset[tuple[str, str]]:
     ]
     linear = [work(scenario(op="linear", dtype=dtype, past_state="given")) for dtype in ("float32", "float16")]
     paged = [work(scenario(op="paged", dtype="float16", past_len=(3,)))]
+    wide = [work(scenario(dtype=dtype, head_dim=dim)) for dtype in ("float32", "float16") for dim in (128, 256)]
     return frozenset(
         (dispatch.shader, dispatch.prelude)
-        for given in (*plain, *cached, *merged, *linear, *paged, *featured)
-        for kernel in KERNELS
+        for given in (*plain, *cached, *merged, *linear, *paged, *wide, *featured)
+        for kernel in (*KERNELS, *FAST_KERNELS)
         for dispatch in plan(given, kernel).dispatches
     )
 
@@ -82,12 +83,23 @@ def test_every_shader_compiles_with_every_prelude_in_use() -> None:
 
 def test_shapes_and_features_specialise_nothing() -> None:
     """Pipelines cost most of a cold start: a few for all cases there are."""
-    assert len(specialisations()) <= 26
+    assert len([shader for shader, _ in specialisations() if not fast(shader)]) <= 26
 
 
-def test_only_enable_and_aliases_are_prepended() -> None:
-    for _, prelude in specialisations():
-        assert re.fullmatch(r"(enable f16;\n)?(alias \w+ = (f32|f16);\n)*", prelude)
+@pytest.mark.parametrize("kernel", FAST_KERNELS)
+def test_a_fast_kernel_is_specialised_by_few_values(kernel: str) -> None:
+    """Three widths of a head in two dtypes, a second of compiling each."""
+    assert 0 < len([shader for shader, _ in specialisations() if shader == kernel]) <= 6
+
+
+def test_only_enable_aliases_and_the_constants_of_fast_kernels_are_prepended() -> None:
+    for shader, prelude in specialisations():
+        constants = r"(const [A-Z_]+ = \d+u;\n)*" if fast(shader) else ""
+        assert re.fullmatch(r"(enable f16;\n)?(alias \w+ = (f32|f16);\n)*" + constants, prelude)
+
+
+def fast(shader: str) -> bool:
+    return shader.startswith(FAST_KERNELS)
 
 
 @every_file
@@ -118,29 +130,33 @@ def test_a_shader_keeps_to_the_default_limits(file: Path) -> None:
     (size,) = re.findall(r"@workgroup_size\((\d+)\)", text)
     assert int(size) <= INVOCATIONS
     assert len(re.findall(r"var<storage", text)) <= STORAGE_BUFFERS
-    assert workgroup_bytes(text) <= WORKGROUP_BYTES
+    for prelude in {prelude for shader, prelude in specialisations() if shader == file.stem}:
+        assert workgroup_bytes(prelude + text) <= WORKGROUP_BYTES
 
 
 def workgroup_bytes(text: str) -> int:
     """Bytes of the workgroup variables, from the constants of the text; Visible is four words."""
-    constants = {name: int(value) for name, value in re.findall(r"const (\w+) = (\d+)u;", text)}
-    element = {"f32": 4, "u32": 4, "Visible": 16}
-    total = 0
-    for kind, count in re.findall(r"var<workgroup> \w+: array<(\w+), ([^>]+)>;", text):
-        factors = [constants[factor.strip()] for factor in count.split("*")]
-        size = element[kind]
-        for factor in factors:
-            size *= factor
-        total += size
-    assert len(re.findall("var<workgroup>", text)) == len(re.findall("var<workgroup> \\w+: array", text))
-    return total
+    constants = dict(re.findall(r"const (\w+) = ([^;]+);", text))
+
+    def number(expression: str) -> int:
+        terms = [math.prod(factor(word.strip()) for word in term.split("*")) for term in expression.split("+")]
+        return sum(terms)
+
+    def factor(word: str) -> int:
+        digits = word.removesuffix("u")
+        return int(digits) if digits.isdigit() else number(constants[word])
+
+    element = {"f32": 4, "u32": 4, "Visible": 16, "vec4<f32>": 16, "vec4<u32>": 16}
+    declared = re.findall(r"var<workgroup> \w+: array<([\w<>]+), ([^>]+)>;", text)
+    assert len(re.findall("var<workgroup>", text)) == len(declared)
+    return sum(element[kind] * number(count) for kind, count in declared)
 
 
 def test_the_widest_head_fits_the_online_tile() -> None:
     assert f"const MAX_DIM = {MAX_HEAD_DIM}u;" in (shipped.shaders_dir() / "online.wgsl").read_text(encoding="utf-8")
 
 
-def test_both_kernels_cap_scores_by_the_same_words() -> None:
+def test_all_kernels_cap_scores_by_the_same_words() -> None:
     """WGSL has no include: the twin functions must stay twins."""
 
     def twins(shader: str) -> list[str]:
@@ -149,6 +165,7 @@ def test_both_kernels_cap_scores_by_the_same_words() -> None:
 
     assert len(twins("online")) == 2
     assert twins("online") == twins("naive_scores")
+    assert twins("online")[:1] == twins("flash")
 
 
 def test_all_shaders_that_know_hidden_keys_agree_on_their_number() -> None:

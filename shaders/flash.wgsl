@@ -1,0 +1,463 @@
+// flash.wgsl: tiled attention in one pass over the keys, with scores and sums in registers (a fast kernel: specialised).
+// prelude    elem: type of keys, values and output; VALUE_COLUMNS: quads of v_head_dim an invocation sums (2, 4 or 8, for
+//            up to 64, 128 or 256 dims); KEY_CHUNK: keys whose values are staged together; STAGE: vectors of `stage`
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
+//            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
+//            5 output [batch, heads, rows, v_head_dim] by strides; 2 to 5 are vectors of 4, and so are their strides
+//            6 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
+//            7 sink [heads] f32 (read where `sinks` is not 0)
+// workgroup  128 invocations, 8 side by side on a quad of rows; one workgroup a tile; grid (tiles), folded over x, y, z
+// order      a tile is 64 consecutive packed rows of one KV head against 64 keys at a time; packed rows are
+//            [rows, head_group], flattened, so that the query heads that share keys share a tile, and a tile's rows see
+//            much the same keys; the last rows, which see most, come first
+// tiles      keys before the first and behind the last that any row of a tile goes over are not looked at (empty); where
+//            every row sees every key, no key is judged (full); a mask makes all others partial
+// memory     at most 16 KiB: `stage` holds first queries and keys, 16 dims at a time, then weights and values, KEY_CHUNK
+//            keys at a time
+// numerics   f32 products and sums; scores in log2 units: `factor` is scale x log2 e, or scale / softcap, and `cap`
+//            softcap x log2 e, 0 for none. A key that a row does not go over is ABSENT and weighs nothing; one that it goes
+//            over but does not see is HIDDEN where `mean` is not 0, so that hidden keys weigh the same until the first one
+//            that is seen, and ABSENT elsewhere; slots behind the last key are never read; a sink, and one of 0 where
+//            `zero_sink` is not 0, only count in the last division
+
+struct Params {
+    tiles: u32,
+    members: u32,
+    kv_heads: u32,
+    head_group: u32,
+    rows: u32,
+    head_quads: u32,
+    value_quads: u32,
+    query_batch: u32,
+    query_head: u32,
+    query_row: u32,
+    key_batch: u32,
+    key_head: u32,
+    key_row: u32,
+    value_batch: u32,
+    value_head: u32,
+    value_row: u32,
+    output_batch: u32,
+    output_head: u32,
+    output_row: u32,
+    bias_batch: u32,
+    bias_head: u32,
+    bias_row: u32,
+    masked: u32,
+    sinks: u32,
+    zero_sink: u32,
+    mean: u32,
+    factor: f32,
+    cap: f32,
+}
+
+const ROW_QUADS = 16u;
+const DIM_QUADS = 4u;
+const COLUMNS = 8u;
+const KEYS = 64u;
+const KEY_QUADS = 16u;
+const ROWS = 64u;
+const LANES = 128u;
+const QUERY_BLOCKS = ROW_QUADS * DIM_QUADS;
+const QUERY_STAGE = 4u * QUERY_BLOCKS;
+const WEIGHT_ROW = ROW_QUADS + 1u;
+const WEIGHT_STAGE = KEY_CHUNK * WEIGHT_ROW;
+const VALUE_ROW = COLUMNS * VALUE_COLUMNS;
+const VALUE_LOADS = KEY_CHUNK * VALUE_ROW / LANES;
+const CHUNKS = KEYS / KEY_CHUNK;
+const REDUCTION_ROW = COLUMNS + 1u;
+const LO = 0u;
+const HI = ROW_QUADS;
+const FIRST = 2u * ROW_QUADS;
+const END = 3u * ROW_QUADS;
+const QUERY = 4u * ROW_QUADS;
+const BIAS = 5u * ROW_QUADS;
+const LOG2E: f32 = 1.4426950408889634;
+const ABSENT: f32 = -2.0e38;
+const HIDDEN: f32 = -1.5e38;
+const LIMIT: f32 = -1.4e38;
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> visible: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> query: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> key: array<vec4<elem>>;
+@group(0) @binding(4) var<storage, read> value: array<vec4<elem>>;
+@group(0) @binding(5) var<storage, read_write> output: array<vec4<elem>>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read> sink: array<f32>;
+
+var<workgroup> stage: array<vec4<f32>, STAGE>;
+var<workgroup> reduction: array<vec4<f32>, ROW_QUADS * REDUCTION_ROW>;
+var<workgroup> table: array<vec4<u32>, 6u * ROW_QUADS>;
+
+// Of one invocation, whose row quad and column are lane / COLUMNS and lane % COLUMNS: its four rows with the keys column,
+// column + 8, ... of a key tile; and for each quad of v_head_dim, column, column + 8, ..., the sums of its four rows. Both
+// are indexed by constants only, which keeps them in registers.
+alias Scores = array<vec4<f32>, 8>;
+alias Sums = array<vec4<f32>, 32>;
+
+// The builtin tanh is only as good as sinh / cosh: poor near 0, NaN far out. Coefficients: Cephes, tanhf.c.
+fn accurate_tanh(x: f32) -> f32 {
+    let z = x * x;
+    let series = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1) * z;
+    let near = x + x * z * (series - 3.33332819422e-1);
+    let far = sign(x) * (1.0 - 2.0 / (exp2(min(abs(x), 20.0) * (2.0 * LOG2E)) + 1.0));
+    return select(far, near, abs(x) < 0.625);
+}
+
+// What the rows of a quad see, and where their queries and biases begin. Rows behind the last repeat it, but see nothing.
+fn fill_table(quad: u32, batch: u32, kv_head: u32, first: u32, packed_rows: u32) {
+    var lo = vec4<u32>();
+    var hi = vec4<u32>();
+    var begin = vec4<u32>();
+    var end = vec4<u32>();
+    var queries = vec4<u32>();
+    var biases = vec4<u32>();
+    for (var each = 0u; each < 4u; each++) {
+        let place = first + 4u * quad + each;
+        let packed = min(place, packed_rows - 1u);
+        let row = packed / params.head_group;
+        let head = kv_head * params.head_group + packed % params.head_group;
+        let seen = visible[batch * params.rows + row];
+        if (place == packed) {
+            lo[each] = seen.x;
+            hi[each] = seen.y;
+            begin[each] = seen.z;
+            end[each] = seen.w;
+        }
+        queries[each] = batch * params.query_batch + head * params.query_head + row * params.query_row;
+        biases[each] = batch * params.bias_batch + head * params.bias_head + row * params.bias_row;
+    }
+    table[LO + quad] = lo;
+    table[HI + quad] = hi;
+    table[FIRST + quad] = begin;
+    table[END + quad] = end;
+    table[QUERY + quad] = queries;
+    table[BIAS + quad] = biases;
+}
+
+// Where a quad stands in its line: turned by its dims, so that quads that are written or read together are in different
+// banks.
+fn swizzled(quad: u32, dim_quad: u32) -> u32 {
+    return quad / 8u * 8u + (quad + 2u * dim_quad) % 8u;
+}
+
+// Queries and keys of DIM_QUADS quads of head_dim from dim_quad on, turned so that a vector holds 4 rows of one dim. An
+// invocation turns a block of 4 x 4.
+fn stage_products(lane: u32, key_base: u32, start: u32, end: u32, dim_quad: u32) {
+    let own = lane % DIM_QUADS;
+    let quads = select(KEY_QUADS, ROW_QUADS, lane < QUERY_BLOCKS);
+    let quad = lane / DIM_QUADS % quads;
+    var a = vec4<f32>();
+    var b = vec4<f32>();
+    var c = vec4<f32>();
+    var d = vec4<f32>();
+    let dim = dim_quad + own;
+    if (dim < params.head_quads) {
+        if (lane < QUERY_BLOCKS) {
+            let rows = table[QUERY + quad] + dim;
+            a = query[rows.x] * params.factor;
+            b = query[rows.y] * params.factor;
+            c = query[rows.z] * params.factor;
+            d = query[rows.w] * params.factor;
+        } else {
+            let slot = start + quad % COLUMNS + quad / COLUMNS * 32u;
+            let last = end - 1u;
+            let base = key_base + dim;
+            a = vec4<f32>(key[base + min(slot, last) * params.key_row]);
+            b = vec4<f32>(key[base + min(slot + 8u, last) * params.key_row]);
+            c = vec4<f32>(key[base + min(slot + 16u, last) * params.key_row]);
+            d = vec4<f32>(key[base + min(slot + 24u, last) * params.key_row]);
+        }
+    }
+    workgroupBarrier();
+    let place = select(QUERY_STAGE, 0u, lane < QUERY_BLOCKS) + own * 4u * quads + swizzled(quad, own);
+    stage[place] = vec4<f32>(a.x, b.x, c.x, d.x);
+    stage[place + quads] = vec4<f32>(a.y, b.y, c.y, d.y);
+    stage[place + 2u * quads] = vec4<f32>(a.z, b.z, c.z, d.z);
+    stage[place + 3u * quads] = vec4<f32>(a.w, b.w, c.w, d.w);
+    workgroupBarrier();
+}
+
+fn add_product(scores: ptr<function, Scores>, q: vec4<f32>, near: vec4<f32>, far: vec4<f32>) {
+    (*scores)[0] += q * near.x;
+    (*scores)[1] += q * near.y;
+    (*scores)[2] += q * near.z;
+    (*scores)[3] += q * near.w;
+    (*scores)[4] += q * far.x;
+    (*scores)[5] += q * far.y;
+    (*scores)[6] += q * far.z;
+    (*scores)[7] += q * far.w;
+}
+
+fn add_products(scores: ptr<function, Scores>, lane: u32) {
+    let quad = lane / COLUMNS % ROW_QUADS;
+    let column = lane % COLUMNS;
+    for (var own = 0u; own < DIM_QUADS; own++) {
+        let q = own * (4u * ROW_QUADS) + quad / 8u * 8u + (quad + 2u * own) % 8u;
+        let k = QUERY_STAGE + own * (4u * KEY_QUADS) + (column + 2u * own) % 8u;
+        add_product(scores, stage[q], stage[k], stage[k + 8u]);
+        add_product(scores, stage[q + ROW_QUADS], stage[k + 16u], stage[k + 24u]);
+        add_product(scores, stage[q + 2u * ROW_QUADS], stage[k + 32u], stage[k + 40u]);
+        add_product(scores, stage[q + 3u * ROW_QUADS], stage[k + 48u], stage[k + 56u]);
+    }
+}
+
+// Moves every score one place to the front, `last` to the end: scores are never indexed by a variable.
+fn rotate(scores: ptr<function, Scores>, last: vec4<f32>) {
+    (*scores)[0] = (*scores)[1];
+    (*scores)[1] = (*scores)[2];
+    (*scores)[2] = (*scores)[3];
+    (*scores)[3] = (*scores)[4];
+    (*scores)[4] = (*scores)[5];
+    (*scores)[5] = (*scores)[6];
+    (*scores)[6] = (*scores)[7];
+    (*scores)[7] = last;
+}
+
+fn capped(score: vec4<f32>) -> vec4<f32> {
+    let x = accurate_tanh(score.x);
+    return params.cap * vec4<f32>(x, accurate_tanh(score.y), accurate_tanh(score.z), accurate_tanh(score.w));
+}
+
+// Scores of a quad of rows with one key, with bias, or what stands for a key that a row does not see.
+fn judged(score: vec4<f32>, quad: u32, slot: u32, last: u32) -> vec4<f32> {
+    let place = vec4<u32>(slot);
+    let held = (place >= table[FIRST + quad]) & (place < table[END + quad]);
+    let seen = held & (place >= table[LO + quad]) & (place < table[HI + quad]);
+    var added = select(vec4<f32>(HIDDEN), vec4<f32>(0.0), seen);
+    if (params.masked != 0u && any(seen)) {
+        let at = table[BIAS + quad] + min(slot, last);
+        added = select(added, vec4<f32>(bias[at.x], bias[at.y], bias[at.z], bias[at.w]), seen);
+    }
+    let unseen = select(vec4<f32>(ABSENT), vec4<f32>(HIDDEN), held & vec4<bool>(params.mean != 0u));
+    return select(score + added * LOG2E, unseen, added < vec4<f32>(LIMIT));
+}
+
+// The next KEY_CHUNK weights of every row, and the values that they weigh.
+fn stage_values(lane: u32, scores: ptr<function, Scores>, value_base: u32, start: u32, end: u32) {
+    let quad = lane / COLUMNS % ROW_QUADS;
+    let column = lane % COLUMNS;
+    workgroupBarrier();
+    for (var each = 0u; each < VALUE_LOADS; each++) {
+        let place = each * LANES + lane;
+        let slot = min(start + place / VALUE_ROW, end - 1u);
+        let dim_quad = min(place % VALUE_ROW, params.value_quads - 1u);
+        let row = value[value_base + slot * params.value_row + dim_quad];
+        stage[WEIGHT_STAGE + place % (KEY_CHUNK * VALUE_ROW)] = vec4<f32>(row);
+    }
+    for (var each = 0u; each < KEY_CHUNK / COLUMNS; each++) {
+        stage[(each * COLUMNS + column) * WEIGHT_ROW + quad] = (*scores)[0];
+        rotate(scores, vec4<f32>());
+    }
+    workgroupBarrier();
+}
+
+fn add_row(sums: ptr<function, Sums>, first: u32, weight: vec4<f32>, row: vec4<f32>) {
+    (*sums)[first] += weight.x * row;
+    (*sums)[first + 1u] += weight.y * row;
+    (*sums)[first + 2u] += weight.z * row;
+    (*sums)[first + 3u] += weight.w * row;
+}
+
+fn add_values(sums: ptr<function, Sums>, lane: u32) {
+    let quad = lane / COLUMNS % ROW_QUADS;
+    let column = lane % COLUMNS;
+    for (var each = 0u; each < KEY_CHUNK; each++) {
+        let weight = stage[each * WEIGHT_ROW + quad];
+        let base = WEIGHT_STAGE + each * VALUE_ROW + column;
+        add_row(sums, 0u, weight, stage[base]);
+        add_row(sums, 4u, weight, stage[base + 8u]);
+        if (VALUE_COLUMNS > 2u) {
+            add_row(sums, 8u, weight, stage[base + 16u]);
+            add_row(sums, 12u, weight, stage[base + 24u]);
+        }
+        if (VALUE_COLUMNS > 4u) {
+            add_row(sums, 16u, weight, stage[base + 32u]);
+            add_row(sums, 20u, weight, stage[base + 40u]);
+            add_row(sums, 24u, weight, stage[base + 48u]);
+            add_row(sums, 28u, weight, stage[base + 56u]);
+        }
+    }
+}
+
+fn shrink_row(sums: ptr<function, Sums>, first: u32, shrink: vec4<f32>) {
+    (*sums)[first] *= shrink.x;
+    (*sums)[first + 1u] *= shrink.y;
+    (*sums)[first + 2u] *= shrink.z;
+    (*sums)[first + 3u] *= shrink.w;
+}
+
+fn shrink_sums(sums: ptr<function, Sums>, shrink: vec4<f32>) {
+    shrink_row(sums, 0u, shrink);
+    shrink_row(sums, 4u, shrink);
+    if (VALUE_COLUMNS > 2u) {
+        shrink_row(sums, 8u, shrink);
+        shrink_row(sums, 12u, shrink);
+    }
+    if (VALUE_COLUMNS > 4u) {
+        shrink_row(sums, 16u, shrink);
+        shrink_row(sums, 20u, shrink);
+        shrink_row(sums, 24u, shrink);
+        shrink_row(sums, 28u, shrink);
+    }
+}
+
+// What turns the sums of four rows into their output. The heaviest key weighs 1: a sum of 0 says that there was none.
+fn normaliser(highest: vec4<f32>, sum: vec4<f32>, heads: vec4<u32>) -> vec4<f32> {
+    var given = vec4<f32>(HIDDEN);
+    if (params.sinks != 0u) {
+        given = LOG2E * vec4<f32>(sink[heads.x], sink[heads.y], sink[heads.z], sink[heads.w]);
+    }
+    let zero = vec4<f32>(select(HIDDEN, 0.0, params.zero_sink != 0u));
+    let top = max(highest, max(given, zero));
+    let factor = exp2(highest - top);
+    let none = vec4<f32>();
+    let limit = vec4<f32>(LIMIT);
+    let sinks = select(none, exp2(given - top), given >= limit) + select(none, exp2(zero - top), zero >= limit);
+    let total = sum * factor + sinks;
+    return select(none, factor / select(vec4<f32>(1.0), total, sum > none), sum > none);
+}
+
+fn give(wanted: bool, place: u32, row: vec4<f32>) {
+    if (wanted) {
+        output[place] = vec4<elem>(row);
+    }
+}
+
+fn give_row(
+    sums: ptr<function, Sums>, first: u32, weight: vec4<f32>, inside: vec4<bool>, base: vec4<u32>, place: u32
+) {
+    if (place < params.value_quads) {
+        give(inside.x, base.x + place, (*sums)[first] * weight.x);
+        give(inside.y, base.y + place, (*sums)[first + 1u] * weight.y);
+        give(inside.z, base.z + place, (*sums)[first + 2u] * weight.z);
+        give(inside.w, base.w + place, (*sums)[first + 3u] * weight.w);
+    }
+}
+
+@compute @workgroup_size(128)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let order = group.x + (group.y + group.z * groups.y) * groups.x;
+    if (order >= params.tiles) {
+        return;
+    }
+    let packed_rows = params.head_group * params.rows;
+    let tile = (packed_rows + ROWS - 1u) / ROWS - 1u - order / params.members;
+    let member = order % params.members;
+    let kv_head = member % params.kv_heads;
+    let batch = member / params.kv_heads;
+    let first = tile * ROWS;
+
+    var tile_lo = 0xffffffffu;
+    var tile_hi = 0u;
+    var open_lo = 0u;
+    var open_hi = 0xffffffffu;
+    let last_row = min(first + ROWS, packed_rows) - 1u;
+    for (var row = first / params.head_group; row <= last_row / params.head_group; row++) {
+        let seen = visible[batch * params.rows + row];
+        if (seen.z < seen.w) {
+            tile_lo = min(tile_lo, seen.z);
+            tile_hi = max(tile_hi, seen.w);
+            open_lo = max(open_lo, seen.x);
+            open_hi = min(open_hi, seen.y);
+        }
+    }
+    if (params.masked != 0u) {
+        open_hi = 0u;
+    }
+
+    let quad = lane / COLUMNS;
+    let column = lane % COLUMNS;
+    let busy = first + 4u * quad < packed_rows;
+    if (lane < ROW_QUADS) {
+        fill_table(lane, batch, kv_head, first, packed_rows);
+    }
+    workgroupBarrier();
+
+    let key_base = batch * params.key_batch + kv_head * params.key_head;
+    let value_base = batch * params.value_batch + kv_head * params.value_head;
+    var highest = vec4<f32>(HIDDEN);
+    var sum = vec4<f32>();
+    var sums: Sums;
+    for (var start = tile_lo; start < tile_hi; start += KEYS) {
+        var scores = Scores();
+        for (var dim = 0u; dim < params.head_quads; dim += DIM_QUADS) {
+            stage_products(lane, key_base, start, tile_hi, dim);
+            if (busy) {
+                add_products(&scores, lane);
+            }
+        }
+        let partial = start < open_lo || start + KEYS > open_hi;
+        if (busy && (partial || params.cap != 0.0)) {
+            for (var each = 0u; each < 8u; each++) {
+                var score = scores[0];
+                if (params.cap != 0.0) {
+                    score = capped(score);
+                }
+                if (partial) {
+                    score = judged(score, quad, start + COLUMNS * each + column, tile_hi - 1u);
+                }
+                rotate(&scores, score);
+            }
+        }
+        let near = max(max(scores[0], scores[1]), max(scores[2], scores[3]));
+        let far = max(max(scores[4], scores[5]), max(scores[6], scores[7]));
+        reduction[quad * REDUCTION_ROW + column] = max(near, far);
+        workgroupBarrier();
+        var top = highest;
+        for (var each = 0u; each < COLUMNS; each++) {
+            top = max(top, reduction[quad * REDUCTION_ROW + each]);
+        }
+        let shrink = exp2(highest - top);
+        highest = top;
+        scores[0] = exp2(scores[0] - top);
+        scores[1] = exp2(scores[1] - top);
+        scores[2] = exp2(scores[2] - top);
+        scores[3] = exp2(scores[3] - top);
+        scores[4] = exp2(scores[4] - top);
+        scores[5] = exp2(scores[5] - top);
+        scores[6] = exp2(scores[6] - top);
+        scores[7] = exp2(scores[7] - top);
+        let half = (scores[0] + scores[1]) + (scores[2] + scores[3]);
+        sum = sum * shrink + (half + ((scores[4] + scores[5]) + (scores[6] + scores[7])));
+        shrink_sums(&sums, shrink);
+        for (var chunk = 0u; chunk < CHUNKS; chunk++) {
+            stage_values(lane, &scores, value_base, start + chunk * KEY_CHUNK, tile_hi);
+            if (busy) {
+                add_values(&sums, lane);
+            }
+        }
+    }
+
+    workgroupBarrier();
+    reduction[quad * REDUCTION_ROW + column] = sum;
+    workgroupBarrier();
+    sum = vec4<f32>();
+    for (var each = 0u; each < COLUMNS; each++) {
+        sum += reduction[quad * REDUCTION_ROW + each];
+    }
+    let packed = vec4<u32>(first + 4u * quad) + vec4<u32>(0u, 1u, 2u, 3u);
+    let row = packed / params.head_group;
+    let head = kv_head * params.head_group + packed % params.head_group;
+    let inside = packed < vec4<u32>(packed_rows);
+    let goes = table[FIRST + quad] < table[END + quad];
+    let weight = select(vec4<f32>(), normaliser(highest, sum, select(vec4<u32>(), head, inside)), goes);
+    let base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+    give_row(&sums, 0u, weight, inside, base, column);
+    give_row(&sums, 4u, weight, inside, base, column + 8u);
+    if (VALUE_COLUMNS > 2u) {
+        give_row(&sums, 8u, weight, inside, base, column + 16u);
+        give_row(&sums, 12u, weight, inside, base, column + 24u);
+    }
+    if (VALUE_COLUMNS > 4u) {
+        give_row(&sums, 16u, weight, inside, base, column + 32u);
+        give_row(&sums, 20u, weight, inside, base, column + 40u);
+        give_row(&sums, 24u, weight, inside, base, column + 48u);
+        give_row(&sums, 28u, weight, inside, base, column + 56u);
+    }
+}
