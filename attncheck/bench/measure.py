@@ -169,7 +169,7 @@ def _judged(known: Expected, contender: Contender, station: Station) -> _Ready |
         handle = station.prepare(payload)
     except WorkerFailed as failure:
         return replace(blank, verdict=failure.verdict, message=failure.message)
-    verdict, message = judged(known, backend, station.run(handle, request.kernel, known.case))
+    verdict, message = judged(known, backend, station.run(handle, request, known.case))
     station.release(handle)
     timing = replace(blank, kernel=request.kernel or contender.kernel, verdict=verdict, message=message)
     return _Ready(contender, station, payload, timing, 1) if verdict is Verdict.PASS else timing

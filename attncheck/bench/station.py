@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from attncheck.backends import environments
-from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Launch, Outcome
+from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Launch, Outcome, Request
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
 from attncheck.vocabulary import Verdict
@@ -42,16 +42,17 @@ class Station:
             raise WorkerFailed(Verdict.ERROR, f"could not start again: {error}") from error
         return self._asked(lambda: worker.prepare(payload, self._time_limit), keep=True)
 
-    def run(self, handle: int, kernel: str, case: Case) -> Outcome:
-        """One run with every check, as an outcome: a failure too, after which the worker is another."""
-        began = time.perf_counter()
+    def run(self, handle: int, request: Request, case: Case) -> Outcome:
+        """One run of a prepared request with every check, as an outcome: after a failure the worker is another."""
+        began, kernel = time.perf_counter(), request.kernel
         worker = self._there()
         try:
             answer = self._asked(lambda: worker.run(handle, case.inputs, self._time_limit))
         except WorkerFailed as failure:
             return Outcome(kernel, failure=failure.verdict, message=failure.message)
         evidence = Evidence(answer["evidence"]["provider"], tuple(answer["evidence"]["kernels"]))
-        return Outcome(kernel, answer["outputs"], evidence, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Outcome(kernel, answer["outputs"], evidence, seconds=seconds, compute=request.compute)
 
     def time(self, handle: int, inputs: Mapping[str, Any], *, runs: int, warm: int, sets: int) -> dict[str, Any]:
         """Durations, as worker/main.py tells. Raises WorkerFailed."""

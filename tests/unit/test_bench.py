@@ -22,6 +22,7 @@ from attncheck.bench.interleave import turns
 from attncheck.bench.judging import expected, judged
 from attncheck.bench.loader import loader
 from attncheck.bench.parts import apart
+from attncheck.bench.station import Station
 from attncheck.bench.statistics import summary
 from attncheck.bench.work import Work, work
 from attncheck.graph import read, write
@@ -325,3 +326,28 @@ def test_the_rate_of_matrix_units_counts_two_operations_a_product() -> None:
     task = rates.multiplying(TINY)
     assert task.amount == 1 * 4 * 3 * 16 * (2 * 16 * 16 * 16), "workgroups x subgroups x rounds x products"
     assert len(task.payload["plan"]["dispatches"]) == 1
+
+
+def test_outputs_are_held_to_what_the_kernel_that_ran_promises() -> None:
+    """Weights that are rounded to float16 before they meet the values are no fault where a kernel says so."""
+    case, problem = posed("q_len=40 dtype=float16")
+    known = expected(case, problem)
+    right = outcome(case, problem)
+    exact = known.answers[0]
+    moved = (exact.values + 8 * 2.0**-11 * np.abs(exact.compute) * 0.5).astype(np.float16)
+    rounded = replace(right, outputs={**right.outputs, "output": moved})
+    assert judged(known, Wgsl(), rounded)[0] is Verdict.MISMATCH
+    assert judged(known, Wgsl(), replace(rounded, compute="native"))[0] is Verdict.PASS
+
+
+def test_a_station_tells_what_the_request_promises() -> None:
+    case, problem = posed("q_len=4")
+    station = Station(Wgsl(), 60.0, None)
+    hello = station.start(lambda _: None)
+    try:
+        (request, *_) = Wgsl().requests(case, problem, hello)
+        ran = station.run(station.prepare(request.payload), replace(request, compute="mixed"), case)
+    finally:
+        station.end()
+    assert ran.failure is None
+    assert ran.compute == "mixed"
