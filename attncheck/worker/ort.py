@@ -121,7 +121,7 @@ class Runtime:
             if inputs or prepared.resident is None:
                 prepared.resident = ort_timing.resident(open_session, prepared.payload, inputs, sets, device)
             model, shared = prepared.payload["model"], prepared.shared
-            return ort_timing.timed(open_session, model, prepared.resident, shared, runs, warm, device)
+            return ort_timing.timed(open_session, model, prepared.resident, shared, runs, warm)
         except Failure:
             raise
         except Exception as error:

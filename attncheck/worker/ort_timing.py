@@ -21,6 +21,7 @@ KERNELS_A_RUN = 4
 """About so many kernels does a node of attention start: what a number of warm dispatches is divided by."""
 
 LEAST_WARM, WARM_SECONDS = 2, 0.5
+NO_KERNELS = "its profiler tells of no kernels: whole runs, with all that they copy"
 MOVING = ("copy", "memcpy")
 """Kernels whose names hold one of these only move rows."""
 
@@ -31,9 +32,14 @@ Event = Tuple[str, float]
 
 
 class Resident(NamedTuple):
-    """Inputs where they stay; `note` is what there is to say of it; `loader` is what owns their memory."""
+    """Inputs where they stay.
+
+    device  where that is, and where outputs are to be left; note: what there is to say of it
+    loader  what owns their memory
+    """
 
     sets: List[Dict[str, Any]]
+    device: str
     note: str
     loader: Any
 
@@ -46,19 +52,19 @@ def resident(
         try:
             loader = open_session(payload["loader"], False)
             found = [_loaded(loader, inputs, device) for _ in range(sets)]
-            return Resident([dict(_on_host(inputs), **one) for one in found], "", loader)
+            return Resident([dict(_on_host(inputs), **one) for one in found], device, "", loader)
         except Exception as refusal:  # noqa: BLE001  whatever it says, the host serves
             told = "inputs come from the host: %s" % " ".join(str(refusal).split())
-            return Resident([_on_host(inputs)], told, None)
-    return Resident([_on_host(inputs)], "", None)
+            return Resident([_on_host(inputs)], "cpu", told, None)
+    return Resident([_on_host(inputs)], "cpu", "", None)
 
 
 def timed(
-    open_session: Session, model: bytes, given: Resident, shared: Dict[str, str], runs: int, warm: int, device: str
+    open_session: Session, model: bytes, given: Resident, shared: Dict[str, str], runs: int, warm: int
 ) -> Dict[str, Any]:
     """See main.py."""
     session = open_session(model, True)
-    bindings = [_binding(session, one, shared, device) for one in given.sets]
+    bindings = [_binding(session, one, shared, given.device) for one in given.sets]
     began, warmed = time.perf_counter(), 0
     while warmed < LEAST_WARM or (
         warmed * KERNELS_A_RUN < warm and time.perf_counter() - began < WARM_SECONDS
@@ -68,7 +74,8 @@ def timed(
     walls = [_run(session, bindings[(warmed + run) % len(bindings)]) for run in range(runs)]
     kernels = profile(session.end_profiling(), warmed + runs)
     if not kernels:
-        return _told(WALL, [[("run", seconds)] for seconds in walls], given.note)
+        note = "; ".join(filter(None, [given.note, NO_KERNELS]))
+        return _told(WALL, [[("run", seconds)] for seconds in walls], note)
     return _told(PROFILER, kernels[warmed:], given.note)
 
 
@@ -117,11 +124,8 @@ def _binding(session: Any, given: Dict[str, Any], shared: Dict[str, str], device
     for each in session.get_outputs():
         if each.name in shared:
             binding.bind_ortvalue_output(each.name, given[shared[each.name]])
-            continue
-        try:
+        else:
             binding.bind_output(each.name, device)
-        except Exception:  # noqa: BLE001  a device that this version has no word for
-            binding.bind_output(each.name)
     return binding
 
 
@@ -130,7 +134,7 @@ def _on_host(inputs: Dict[str, np.ndarray]) -> Dict[str, Any]:
 
 
 def _loaded(loader: Any, inputs: Dict[str, np.ndarray], device: str) -> Dict[str, Any]:
-    """The loader's inputs as they come out on the device."""
+    """The loader's inputs as they come out on the device. Raises RuntimeError where that is the host all the same."""
     binding = loader.io_binding()
     names = [each.name for each in loader.get_inputs()]
     for name in names:
@@ -139,4 +143,7 @@ def _loaded(loader: Any, inputs: Dict[str, np.ndarray], device: str) -> Dict[str
         binding.bind_output(each.name, device)
     loader.run_with_iobinding(binding)
     binding.synchronize_outputs()
-    return dict(zip(names, binding.get_outputs()))
+    found = binding.get_outputs()
+    if any(value.device_name().lower() == "cpu" for value in found):
+        raise RuntimeError("asked to leave them on %s, the provider leaves them on the host" % device)
+    return dict(zip(names, found))

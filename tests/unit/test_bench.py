@@ -351,3 +351,24 @@ def test_a_station_tells_what_the_request_promises() -> None:
         station.end()
     assert ran.failure is None
     assert ran.compute == "mixed"
+
+
+def test_inputs_that_no_device_takes_come_from_the_host_and_that_is_said() -> None:
+    case, _ = posed("q_len=4")
+    timing = worker_module("ort_timing")
+
+    def opened(model: bytes, profiled: bool) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.enable_profiling = profiled
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    payload = {"loader": loader(case.inputs)}
+    given = timing.resident(opened, payload, case.inputs, 3, "webgpu")
+    assert given.device == "cpu"
+    assert given.note.startswith("inputs come from the host: ")
+    told = timing.timed(opened, case.model, given, {}, 4, 1)
+    assert (told["clock"], told["parts"]) == ("profiler", [{"name": "GroupQueryAttention", "apart": False}])
+    assert told["seconds"].shape == (4, 1)
+    assert told["note"] == given.note
+    there = timing.resident(opened, payload, case.inputs, 3, "cpu")
+    assert (there.device, there.note, len(there.sets)) == ("cpu", "", 1)
