@@ -264,8 +264,8 @@ def prepared_plan() -> tuple[Any, Any]:
 
 
 def fill_payload() -> dict[str, Any]:
-    """Four floats that move, and four that are computed from them."""
-    buffers = (Buffer("x", 16, input="x"), Buffer("moved", 16), Buffer("y", 16, output="y"))
+    """Four floats that move to two places, and four that are computed from them."""
+    buffers = (Buffer("x", 16, input="x"), Buffer("moved", 16), Buffer("also", 16), Buffer("y", 16, output="y"))
     copy = PARAMS + (
         "@group(0) @binding(1) var<storage, read> source: array<f32>;\n"
         "@group(0) @binding(2) var<storage, read_write> target_: array<f32>;\n"
@@ -275,11 +275,12 @@ def fill_payload() -> dict[str, Any]:
     packed = np.array([0, 4, 0, 0], np.uint32).tobytes()
     dispatches = (
         Dispatch("copy", "", packed, ("x", "moved"), (1, 1, 1)),
+        Dispatch("copy", "", packed, ("x", "also"), (1, 1, 1)),
         Dispatch("copy", "", packed, ("moved", "y"), (1, 1, 1)),
     )
     made = Plan("test", buffers, dispatches, {"copy": (copy, "some/copy.wgsl")})
     outputs = [{"name": "y", "dtype": "float32", "shape": [4]}]
-    return {"plan": asdict(made), "outputs": outputs, "apart": [True, False]}
+    return {"plan": asdict(made), "outputs": outputs, "apart": [True, True, False]}
 
 
 def resident(sets: int) -> Any:
@@ -289,9 +290,9 @@ def resident(sets: int) -> Any:
 
 def test_sets_have_their_own_of_all_but_what_is_written_while_it_is_timed() -> None:
     found = resident(sets=3)
-    assert len(found.buffers) == 1 + 1 + 3 * 2, "the uniforms and y once, x and moved in every set"
+    assert len(found.buffers) == 1 + 1 + 3 * 3, "the uniforms and y once, x and where it moves in every set"
     images = runtime().readback.read(None, {str(at): it for at, it in enumerate(found.buffers[1:])},
-                                     {str(at): (0, 16) for at in range(7)})  # fmt: skip
+                                     {str(at): (0, 16) for at in range(10)})  # fmt: skip
     assert all(np.array_equal(image.view("<f4"), np.arange(4)) for image in images.values()), "each has had its copy"
     found.destroy()
 
@@ -299,11 +300,11 @@ def test_sets_have_their_own_of_all_but_what_is_written_while_it_is_timed() -> N
 def test_timed_runs_are_told_by_part_and_those_apart_come_last() -> None:
     prepared = runtime().prepare(fill_payload())
     told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 5, 1, 2)
-    assert told["parts"] == [{"name": "copy", "apart": False}, {"name": "copy", "apart": True}]
-    assert told["seconds"].shape == (5, 2)
+    assert told["parts"] == [{"name": "copy", "apart": apart} for apart in (False, True, True)]
+    assert told["seconds"].shape == (5, 3)
     assert (told["seconds"] > 0).all()
     again = runtime().time(prepared, {}, 3, 1, 2)
-    assert again["seconds"].shape == (3, 2), "what lies on the device is taken again"
+    assert again["seconds"].shape == (3, 3), "what lies on the device is taken again"
     runtime().release(prepared)
     assert prepared.resident is None
 
