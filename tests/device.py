@@ -30,7 +30,7 @@ from attncheck.tensors.dtypes import dtype
 KERNELS = ("naive", "online")
 """The kernels that cover everything, with few pipelines."""
 
-FAST_KERNELS = ("flash",)
+FAST_KERNELS = ("flash", "decode")
 """Those that are compiled for some sizes each, a second apiece on software: where they stand in for others is slow."""
 
 every_kernel = pytest.mark.parametrize(

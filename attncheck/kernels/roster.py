@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attncheck.kernels import flash, matrix, naive, online
+from attncheck.kernels import decode, flash, matrix, naive, online
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
 from attncheck.problem import Problem
@@ -35,5 +35,6 @@ ROSTER: dict[str, Member] = {
     "online": Member(online.attend),
     "flash": Member(flash.attend, flash.lacks),
     "matrix": Member(matrix.attend, matrix.lacks),
+    "decode": Member(decode.attend, decode.lacks),
 }
 """Name, as in `--kernel`, to kernel."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 SHADERS = (
     "append", "rotary", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
-    "score_output", "linear", "gather", "scatter", "flash", "matrix",
+    "decode", "decode_merge", "score_output", "linear", "gather", "scatter", "flash", "matrix",
 )  # fmt: skip
 """Every shader that a plan may name."""
 

@@ -127,29 +127,41 @@ def test_a_shader_does_not_know_subgroups(file: Path) -> None:
 @every_shader
 def test_a_shader_keeps_to_the_default_limits(file: Path) -> None:
     text = code(file)
-    (size,) = re.findall(r"@workgroup_size\((\d+)\)", text)
-    assert int(size) <= INVOCATIONS
     assert len(re.findall(r"var<storage", text)) <= STORAGE_BUFFERS
     for prelude in {prelude for shader, prelude in specialisations() if shader == file.stem}:
+        assert invocations(prelude + text) <= INVOCATIONS
         assert workgroup_bytes(prelude + text) <= WORKGROUP_BYTES
+
+
+def invocations(text: str) -> int:
+    """Invocations of a workgroup."""
+    (size,) = re.findall(r"@workgroup_size\((\w+)\)", text)
+    return number(size, text)
 
 
 def workgroup_bytes(text: str) -> int:
     """Bytes of the workgroup variables, from the constants of the text; Visible is four words."""
-    constants = dict(re.findall(r"const (\w+) = ([^;]+);", text))
-
-    def number(expression: str) -> int:
-        terms = [math.prod(factor(word.strip()) for word in term.split("*")) for term in expression.split("+")]
-        return sum(terms)
-
-    def factor(word: str) -> int:
-        digits = word.removesuffix("u")
-        return int(digits) if digits.isdigit() else number(constants[word])
-
     element = {"f32": 4, "u32": 4, "Visible": 16, "vec4<f32>": 16, "vec4<u32>": 16}
     declared = re.findall(r"var<workgroup> \w+: array<([\w<>]+), ([^>]+)>;", text)
     assert len(re.findall("var<workgroup>", text)) == len(declared)
-    return sum(element[kind] * number(count) for kind, count in declared)
+    return sum(element[kind] * number(count, text) for kind, count in declared)
+
+
+def number(expression: str, text: str) -> int:
+    """A whole number in the words of WGSL: sums, products and quotients of numbers and constants."""
+    constants = dict(re.findall(r"const (\w+) = ([^;]+);", text))
+
+    def quotient(word: str) -> int:
+        first, *divisors = (factor(each.strip()) for each in word.split("/"))
+        for each in divisors:
+            first //= each
+        return first
+
+    def factor(word: str) -> int:
+        digits = word.removesuffix("u")
+        return int(digits) if digits.isdigit() else number(constants[word], text)
+
+    return sum(math.prod(quotient(word) for word in term.split("*")) for term in expression.split("+"))
 
 
 def test_the_widest_head_fits_the_online_tile() -> None:

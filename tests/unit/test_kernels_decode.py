@@ -1,0 +1,140 @@
+"""The decode kernel: its slices, its scratch, what it reads, and that no member of a batch moves another's bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from attncheck.kernels import decode
+from attncheck.kernels.draft import Limits, itemsize
+from attncheck.kernels.plan import Plan
+from attncheck.kernels.uniforms import fields
+from tests.device import Work, compute, differences, failing, has_f16, plan, runtime, work
+from tests.drawing import scenario
+from tests.unit.test_kernels_plan import uniform_values
+from tests.unit.test_shaders import code, invocations, workgroup_bytes
+
+LARGE = Limits(binding_bytes=1 << 30, workgroups=65535, f16=True, workgroup_bytes=49152, invocations=1024)
+HARDWARE = replace(LARGE, workgroup_bytes=16384, invocations=256)
+SOFTWARE = replace(HARDWARE, software=True)
+
+
+def split(found: Plan) -> dict[str, float]:
+    """Uniforms of the dispatch over the slices."""
+    (index,) = (index for index, dispatch in enumerate(found.dispatches) if dispatch.shader == "decode")
+    return uniform_values(found, index)
+
+
+def bits(array: NDArray[Any]) -> NDArray[Any]:
+    return array.view(np.uint32 if array.dtype == np.float32 else np.uint16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("limits", [SOFTWARE, HARDWARE, LARGE], ids=["software", "hardware", "large"])
+@pytest.mark.parametrize("group", [1, 4, 8, 16])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_partial_results_take_under_3_percent_of_the_keys_and_values(
+    dtype: str, limits: Limits, group: int, head_dim: int
+) -> None:
+    given = work(scenario(dtype=dtype, heads=group, kv_heads=1, q_len=(1,), past_len=(8191,), head_dim=head_dim))
+    (partials,) = (each for each in plan(given, "decode", within=limits).buffers if each.name == "[partials]")
+    cached = 2 * 8192 * head_dim * itemsize("f16" if dtype == "float16" else "f32")
+    assert partials.nbytes < 0.03 * cached
+
+
+@pytest.mark.parametrize("q_len", [1, 2, 16])
+def test_neither_lengths_nor_the_batch_nor_the_adapter_move_the_borders_of_slices(q_len: int) -> None:
+    shape: dict[str, Any] = {"heads": 8, "kv_heads": 1, "head_dim": 128}
+    spans = {
+        split(plan(work(scenario(q_len=(q_len,) * len(past), past_len=past, **shape)), "decode", within=limits))[
+            "slice"
+        ]
+        for past in [(0,), (500,), (3000,), (3, 900, 40)]
+        for limits in (SOFTWARE, HARDWARE, LARGE)
+    }
+    assert len(spans) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_answer_does_not_depend_on_the_other_members_of_the_batch(dtype: str) -> None:
+    if dtype == "float16" and not has_f16():
+        pytest.skip("the adapter has no f16")
+    given = work(scenario(dtype=dtype, q_len=(1, 1, 1), past_len=(20, 700, 300), data="large-logits"))
+    together = compute(given, "decode")["output"]
+    others = dict(given.inputs)
+    for name in ("query", "key", "value", "past_key", "past_value"):
+        others[name] = others[name].copy()
+        others[name][[0, 2]] = others[name][[2, 0]]
+    lengths = given.with_problem(visible=given.problem.visible[[2, 1, 0]], past_len=(300, 700, 20))
+    changed = compute(replace(lengths, inputs=others), "decode")["output"]
+    np.testing.assert_array_equal(bits(changed[1]), bits(together[1]))
+
+
+def test_a_window_dispatches_only_the_slices_that_some_row_sees() -> None:
+    given = work(scenario(q_len=(2,), past_len=(30_000,), window=300, heads=2, kv_heads=1, head_dim=64))
+    values = split(plan(given, "decode"))
+    span = values["slice"]
+    assert (values["first_slice"], values["slices"]) == (29_701 // span, 30_002 // span + 1 - 29_701 // span)
+    assert not failing(differences(given, "decode"))
+
+
+@pytest.mark.parametrize("kv_len", [255, 256, 257, 511, 512, 513, 1025])
+@pytest.mark.parametrize("heads", [1, 4, 24])
+def test_key_counts_around_blocks_and_slices(kv_len: int, heads: int) -> None:
+    given = work(scenario(q_len=(2,), past_len=(kv_len - 2,), heads=heads, kv_heads=1, data="rising-scores"))
+    assert not failing(differences(given, "decode"))
+
+
+@pytest.mark.parametrize("limits", [HARDWARE, LARGE], ids=["hardware", "large"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_forms_for_a_gpu_compute_the_same(limits: Limits, dtype: str) -> None:
+    """They compile and run here too, slowly."""
+    if dtype == "float16" and not has_f16():
+        pytest.skip("the adapter has no f16")
+    given = work(scenario(dtype=dtype, heads=8, kv_heads=1, q_len=(3,), past_len=(600,), data="large-logits"))
+    assert not failing(differences(given, "decode", within=limits))
+
+
+@pytest.mark.parametrize("limits", [SOFTWARE, HARDWARE, LARGE], ids=["software", "hardware", "large"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_every_form_keeps_to_the_limits_of_its_adapter(limits: Limits, dtype: str, head_dim: int) -> None:
+    for heads in (1, 8):
+        found = plan(work(scenario(dtype=dtype, head_dim=head_dim, heads=heads, kv_heads=1)), "decode", within=limits)
+        (prelude,) = (dispatch.prelude for dispatch in found.dispatches if dispatch.shader == "decode")
+        text = prelude + code(Path(found.sources["decode"][1]))
+        assert invocations(text) <= limits.invocations
+        assert workgroup_bytes(text) <= limits.workgroup_bytes
+        if not (prelude.startswith("enable f16") and not has_f16()):
+            runtime()._pipeline(prelude, found.sources["decode"][0], "decode.wgsl", 6)
+
+
+@pytest.mark.parametrize(
+    ("axes", "reason"),
+    [
+        ({"q_len": (17,)}, "more than 16 query rows"),
+        ({"head_dim": 6}, "a head_dim in float32 that is no multiple of 4"),
+        ({"head_dim": 12, "dtype": "float16"}, "a head_dim in float16 that is no multiple of 8"),
+        ({"head_dim": 12}, None),
+    ],
+)
+def test_what_it_leaves_to_online(axes: dict[str, Any], reason: str | None) -> None:
+    assert decode.lacks(work(scenario(**axes)).problem, LARGE) == reason
+
+
+def test_the_merge_and_the_split_agree_on_where_partial_results_lie() -> None:
+    shared = {"slices", "first_slice", "slice", "kv_heads", "head_group", "rows", "v_head_dim"}
+    for shader in ("decode", "decode_merge"):
+        text, file = plan(work(scenario(q_len=(1,))), "decode").sources[shader]
+        assert shared <= set(fields(text, file))
+
+
+def test_rows_that_see_nothing_at_all_are_zeros() -> None:
+    given: Work = work(scenario(q_len=(1,), past_len=(30,), head_dim=8))
+    blind = given.with_problem(visible=np.zeros_like(given.problem.visible), empty_row="zero")
+    assert not compute(blind, "decode")["output"].any()

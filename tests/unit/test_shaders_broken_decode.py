@@ -1,0 +1,103 @@
+"""Broken copies of the decode kernel and of its merge are caught."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from attncheck import shipped
+from attncheck.compare import judge
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.attention import answer
+from tests.device import Work, compute, failing, work, worker_module
+from tests.drawing import scenario
+from tests.unit import test_shaders_broken_features as features
+
+pytestmark = pytest.mark.slow
+
+BROKEN = [
+    ("decode", "running_max = top;", "", "the running maximum is not kept"),
+    ("decode", "let factor = exp2(running_max - top);", "let factor = vec4<f32>(1.0);", "sums are not rescaled"),
+    ("decode", "sums = scaled(sums, factor);", "", "earlier values are not rescaled"),
+    ("decode", "running_sum *= factor;", "", "the running sum is not rescaled"),
+    ("decode", "largest = max(largest, scores);", "largest = scores;", "the maximum of the last tile only"),
+    ("decode", "slots >= rows.lo", "slots >= rows.first", "keys before the first that is seen"),
+    ("decode", "at.kv_head * params.head_group + packed", "packed", "query heads of the first KV head"),
+    ("decode", "at.kv_head * params.key_head", "0u", "the keys of the first KV head for all"),
+    ("decode", "at.kv_head * params.value_head", "0u", "the values of the first KV head for all"),
+    ("decode", "at.batch * params.value_batch", "0u", "the values of the first batch entry for all"),
+    ("decode", "each < PARTS; each++", "each < PARTS / 2u; each++", "the second half of each head is dropped"),
+    ("decode", "params.head_dim / WIDTH - 1u", "params.head_dim / WIDTH - 2u", "the last word of a key is another"),
+    ("decode", "* (params.softcap * LOG2E)", "* LOG2E", "softcap is not multiplied back"),
+    ("decode", "if (params.softcap != 0.0)", "if (false)", "softcap is ignored"),
+    ("decode", "(slice + 1u) * params.slice);", "(slice + 1u) * params.slice - 1u);", "the last key of a slice"),
+    ("decode", "start < at.end; start += BLOCK", "start + BLOCK <= at.end; start += BLOCK", "a last block is skipped"),
+    ("decode", "other < TEAM; other += PARTS", "other < PARTS; other += PARTS", "the first keys of each tile only"),
+    ("decode", "let weight = select(exp2(scores - top)", "let weight = select(exp2(scores)", "no maximum at all"),
+    ("decode", "+ (slice - params.first_slice) * row_size", "", "slices write over each other"),
+    ("decode_merge", "sum = sum * before +", "sum = sum +", "slices are not rescaled to their common maximum"),
+    ("decode_merge", "total = total * before +", "total = total +", "sums of slices are not rescaled"),
+    ("decode_merge", "seen.first / params.slice - params.first_slice", "0u", "slices before the window are merged"),
+    ("decode_merge", "top = max(top, tops[lane + side]);", "", "the maximum of an eighth of the slices"),
+    ("decode_merge", "sum += sums[lane + side] * weight;", "", "an eighth of the slices only"),
+    ("decode", "scores + added * LOG2E", "scores + added", "a bias in natural units"),
+    ("decode", "vec4<f32>(HIDDEN), added < vec4<f32>(LIMIT)", "scores, vec4<bool>()", "hidden keys have scores"),
+    ("decode", "query_head(packed, at) * params.bias_head", "at.kv_head * params.bias_head", "a KV head's bias"),
+    ("decode", "at.batch * params.bias_batch", "0u", "batch entry 0's bias for all"),
+    ("decode", "packed % params.rows * params.bias_row", "packed * params.bias_row", "a packed row's bias"),
+    ("decode", "(scores < vec4<f32>(LIMIT)) & skipping", "vec4<bool>()", "hidden keys weigh where none is seen"),
+    ("decode", "| vec4<bool>(params.mean == 0u)", "| vec4<bool>(true)", "a row masked empty gives 0, not the mean"),
+    ("decode_merge", "sink[head] * LOG2E", "sink[head]", "a sink in natural units"),
+    ("decode_merge", "sinks[0] = sink[head]", "sinks[0] = sink[0]", "head 0's sink for all"),
+    ("decode_merge", "if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
+    ("decode_merge", "if (params.zero_sink != 0u)", "if (false)", "smooth softmax is ignored"),
+    ("decode_merge", "return factor / all;", "return 1.0 / all;", "sums are not rescaled to the sink's maximum"),
+]  # fmt: skip
+
+
+@cache
+def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
+    """Cases of one block, several blocks of a slice, and several slices; a softcap; then those of every feature."""
+    hostile = [
+        work(scenario(heads=heads, kv_heads=1, q_len=(4, 4), past_len=(900, 300), data=data, window=window))
+        for heads in (2, 16)
+        for data in ("rising-scores", "large-logits")
+        for window in (None, 300)
+    ]
+    plain = [
+        work(scenario(heads=6, kv_heads=2, q_len=(3, 3), past_len=(40, 7), head_dim=8)),
+        work(scenario(heads=6, kv_heads=2, q_len=(3, 3), past_len=(40, 7), softcap=5.0)),
+        work(scenario(heads=2, kv_heads=1, q_len=(1,), past_len=(4600,), data="large-logits")),
+    ]
+    return (*((each, answer(each.problem, each.inputs)) for each in (*plain, *hostile)), *features.works())
+
+
+def caught(shaders: Path) -> bool:
+    """Whether any case shows a difference, or the worker itself says that something is wrong."""
+    failure = worker_module("failure").Failure
+    for given, answers in works():
+        try:
+            outputs = compute(given, "decode", shaders)
+        except failure as error:
+            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
+            return True
+        if failing(judge.differences(given.problem, answers, outputs, "f32", "decode")):
+            return True
+    return False
+
+
+def test_shaders_as_they_are_pass() -> None:
+    assert not caught(shipped.shaders_dir())
+
+
+@pytest.mark.parametrize(("shader", "old", "new", "fault"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN])
+def test_a_broken_copy_is_caught(shader: str, old: str, new: str, fault: str, tmp_path: Path) -> None:
+    folder = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), folder)
+    text = (folder / f"{shader}.wgsl").read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must stand once in {shader}.wgsl"
+    (folder / f"{shader}.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    assert caught(folder), fault
