@@ -33,7 +33,7 @@ def of(name: str) -> list[Scenario]:
 
 @pytest.mark.parametrize("op", ["gqa", "mha", "decoder-mha", "ms-attention", "attention"])
 def test_every_feature_of_an_operator_is_swept(op: str) -> None:
-    """A feature that somebody adds to the language is added to the pairs, too: one line each, or a matrix of its own."""
+    """A feature that somebody adds to the language is added to the pairs, too: a line, or a matrix of its own."""
     swept = {axis for entry in PAIRWISE if op in operators(entry) for axis in (*entry, *entry["matrix"])}
     features = {axis.name for axis in AXES.values() if not axis.ops or op in axis.ops} - NOT_FEATURES
     # Every operator has the width of what turns, those too where nothing does.
