@@ -17,7 +17,8 @@
 // numerics   f32 products and sums; scores in log2 units: `factor` is scale x log2 e, or scale / softcap, and `cap`
 //            softcap x log2 e, 0 for none. A key that a row does not go over is ABSENT and weighs nothing; one that it goes
 //            over but does not see is HIDDEN where `mean` is not 0, so that hidden keys weigh the same until the first one
-//            that is seen, and ABSENT elsewhere; slots behind the last key are never read; a sink, and one of 0 where
+//            that is seen, and ABSENT elsewhere; slots behind the last key are never read, and values that a mask hides
+//            from all rows of a tile never multiplied; a sink, and one of 0 where
 //            `zero_sink` is not 0, only count in the last division
 
 struct Params {
@@ -68,10 +69,9 @@ const CHUNKS = KEYS / KEY_CHUNK;
 const REDUCTION_ROW = COLUMNS + 1u;
 const LO = 0u;
 const HI = ROW_QUADS;
-const FIRST = 2u * ROW_QUADS;
-const END = 3u * ROW_QUADS;
-const QUERY = 4u * ROW_QUADS;
-const BIAS = 5u * ROW_QUADS;
+const END = 2u * ROW_QUADS;
+const QUERY = 3u * ROW_QUADS;
+const BIAS = 4u * ROW_QUADS;
 const LOG2E: f32 = 1.4426950408889634;
 const ABSENT: f32 = -2.0e38;
 const HIDDEN: f32 = -1.5e38;
@@ -88,7 +88,8 @@ const LIMIT: f32 = -1.4e38;
 
 var<workgroup> stage: array<vec4<f32>, STAGE>;
 var<workgroup> reduction: array<vec4<f32>, ROW_QUADS * REDUCTION_ROW>;
-var<workgroup> table: array<vec4<u32>, 6u * ROW_QUADS>;
+var<workgroup> table: array<vec4<u32>, 5u * ROW_QUADS>;
+var<workgroup> weighing: array<atomic<u32>, 4>;
 
 // Of one invocation, whose row quad and column are lane / COLUMNS and lane % COLUMNS: its four rows with the keys column,
 // column + 8, ... of a key tile; and for each quad of v_head_dim, column, column + 8, ..., the sums of its four rows. Both
@@ -109,7 +110,6 @@ fn accurate_tanh(x: f32) -> f32 {
 fn fill_table(quad: u32, batch: u32, kv_head: u32, first: u32, packed_rows: u32) {
     var lo = vec4<u32>();
     var hi = vec4<u32>();
-    var begin = vec4<u32>();
     var end = vec4<u32>();
     var queries = vec4<u32>();
     var biases = vec4<u32>();
@@ -122,7 +122,6 @@ fn fill_table(quad: u32, batch: u32, kv_head: u32, first: u32, packed_rows: u32)
         if (place == packed) {
             lo[each] = seen.x;
             hi[each] = seen.y;
-            begin[each] = seen.z;
             end[each] = seen.w;
         }
         queries[each] = batch * params.query_batch + head * params.query_head + row * params.query_row;
@@ -130,7 +129,6 @@ fn fill_table(quad: u32, batch: u32, kv_head: u32, first: u32, packed_rows: u32)
     }
     table[LO + quad] = lo;
     table[HI + quad] = hi;
-    table[FIRST + quad] = begin;
     table[END + quad] = end;
     table[QUERY + quad] = queries;
     table[BIAS + quad] = biases;
@@ -223,7 +221,7 @@ fn capped(score: vec4<f32>) -> vec4<f32> {
 // Scores of a quad of rows with one key, with bias, or what stands for a key that a row does not see.
 fn judged(score: vec4<f32>, quad: u32, slot: u32, last: u32) -> vec4<f32> {
     let place = vec4<u32>(slot);
-    let held = (place >= table[FIRST + quad]) & (place < table[END + quad]);
+    let held = place < table[END + quad];
     let seen = held & (place >= table[LO + quad]) & (place < table[HI + quad]);
     var added = select(vec4<f32>(HIDDEN), vec4<f32>(0.0), seen);
     if (params.masked != 0u && any(seen)) {
@@ -234,8 +232,27 @@ fn judged(score: vec4<f32>, quad: u32, slot: u32, last: u32) -> vec4<f32> {
     return select(score + added * LOG2E, unseen, added < vec4<f32>(LIMIT));
 }
 
+// Notes which keys of the tile weigh something: a value that a mask hides from all rows may be no number, and 0 x NaN is
+// none either.
+fn note_weights(scores: ptr<function, Scores>, column: u32) {
+    atomicOr(&weighing[0], weighs_at((*scores)[0], column) | weighs_at((*scores)[1], column + 8u));
+    atomicOr(&weighing[0], weighs_at((*scores)[2], column + 16u) | weighs_at((*scores)[3], column + 24u));
+    atomicOr(&weighing[1], weighs_at((*scores)[4], column) | weighs_at((*scores)[5], column + 8u));
+    atomicOr(&weighing[1], weighs_at((*scores)[6], column + 16u) | weighs_at((*scores)[7], column + 24u));
+}
+
+fn weighs_at(weight: vec4<f32>, place: u32) -> u32 {
+    return select(0u, 1u << place, any(weight > vec4<f32>()));
+}
+
+fn weighs(place: u32) -> bool {
+    return ((atomicLoad(&weighing[place / 32u % 2u]) >> (place % 32u)) & 1u) != 0u;
+}
+
 // The next KEY_CHUNK weights of every row, and the values that they weigh.
-fn stage_values(lane: u32, scores: ptr<function, Scores>, value_base: u32, start: u32, end: u32) {
+fn stage_values(
+    lane: u32, scores: ptr<function, Scores>, value_base: u32, tile: u32, start: u32, end: u32
+) {
     let quad = lane / COLUMNS % ROW_QUADS;
     let column = lane % COLUMNS;
     workgroupBarrier();
@@ -243,7 +260,10 @@ fn stage_values(lane: u32, scores: ptr<function, Scores>, value_base: u32, start
         let place = each * LANES + lane;
         let slot = min(start + place / VALUE_ROW, end - 1u);
         let dim_quad = min(place % VALUE_ROW, params.value_quads - 1u);
-        let row = value[value_base + slot * params.value_row + dim_quad];
+        var row = value[value_base + slot * params.value_row + dim_quad];
+        if (params.masked != 0u && !weighs(start + place / VALUE_ROW - tile)) {
+            row = vec4<elem>();
+        }
         stage[WEIGHT_STAGE + place % (KEY_CHUNK * VALUE_ROW)] = vec4<f32>(row);
     }
     for (var each = 0u; each < KEY_CHUNK / COLUMNS; each++) {
@@ -386,6 +406,9 @@ fn main(
     var sums: Sums;
     for (var start = tile_lo; start < tile_hi; start += KEYS) {
         var scores = Scores();
+        if (lane < 2u) {
+            atomicStore(&weighing[lane], 0u);
+        }
         for (var dim = 0u; dim < params.head_quads; dim += DIM_QUADS) {
             stage_products(lane, key_base, start, tile_hi, dim);
             if (busy) {
@@ -426,8 +449,11 @@ fn main(
         let half = (scores[0] + scores[1]) + (scores[2] + scores[3]);
         sum = sum * shrink + (half + ((scores[4] + scores[5]) + (scores[6] + scores[7])));
         shrink_sums(&sums, shrink);
+        if (busy && params.masked != 0u) {
+            note_weights(&scores, column);
+        }
         for (var chunk = 0u; chunk < CHUNKS; chunk++) {
-            stage_values(lane, &scores, value_base, start + chunk * KEY_CHUNK, tile_hi);
+            stage_values(lane, &scores, value_base, start, start + chunk * KEY_CHUNK, tile_hi);
             if (busy) {
                 add_values(&sums, lane);
             }
@@ -445,7 +471,7 @@ fn main(
     let row = packed / params.head_group;
     let head = kv_head * params.head_group + packed % params.head_group;
     let inside = packed < vec4<u32>(packed_rows);
-    let goes = table[FIRST + quad] < table[END + quad];
+    let goes = table[END + quad] > vec4<u32>();
     let weight = select(vec4<f32>(), normaliser(highest, sum, select(vec4<u32>(), head, inside)), goes);
     let base = batch * params.output_batch + head * params.output_head + row * params.output_row;
     give_row(&sums, 0u, weight, inside, base, column);

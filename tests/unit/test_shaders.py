@@ -141,7 +141,7 @@ def invocations(text: str) -> int:
 
 def workgroup_bytes(text: str) -> int:
     """Bytes of the workgroup variables, from the constants of the text; Visible is four words."""
-    element = {"f32": 4, "u32": 4, "Visible": 16, "vec4<f32>": 16, "vec4<u32>": 16}
+    element = {"f32": 4, "u32": 4, "Visible": 16, "vec4<f32>": 16, "vec4<u32>": 16, "atomic<u32>": 4}
     declared = re.findall(r"var<workgroup> \w+: array<([\w<>]+), ([^>]+)>;", text)
     assert len(re.findall("var<workgroup>", text)) == len(declared)
     return sum(element[kind] * number(count, text) for kind, count in declared)

@@ -1,0 +1,141 @@
+"""Broken copies of the flash kernel are caught by cases of several tiles, or by those that have every feature."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncheck import shipped
+from attncheck.compare import judge
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.attention import answer
+from tests.device import Work, compute, failing, work, worker_module
+from tests.drawing import scenario
+from tests.dressing import masked
+from tests.unit.test_shaders_broken_features import works as featured
+
+pytestmark = pytest.mark.slow
+
+BROKEN = [
+    ("        highest = top;\n", "", "the running maximum is not kept"),
+    ("var top = highest;", "var top = vec4<f32>(HIDDEN);", "the running maximum forgets earlier keys"),
+    ("reduction[quad * REDUCTION_ROW + each]);", "reduction[quad * REDUCTION_ROW]);", "one maximum for all"),
+    ("shrink_sums(&sums, shrink);", "", "earlier values are not rescaled"),
+    ("sum = sum * shrink + (half", "sum = sum + (half", "the sum is not rescaled"),
+    ("sum += reduction[quad * REDUCTION_ROW + each];", "sum += reduction[quad * REDUCTION_ROW];", "one sum for all"),
+    ("start < tile_hi; start += KEYS", "start + KEYS < tile_hi; start += KEYS", "the last tile of keys is skipped"),
+    ("tile_lo = min(tile_lo, seen.z);", "tile_lo = max(select(tile_lo, 0u, tile_lo == 0xffffffffu), seen.z);",
+     "keys of the first rows of a tile are skipped"),
+    ("open_lo = max(open_lo, seen.x);", "", "a tile that a window cuts counts as full"),
+    ("open_hi = min(open_hi, seen.y);", "", "the diagonal's tiles count as full"),
+    ("        open_hi = 0u;\n", "", "masked tiles count as full"),
+    (" & (place < table[END + quad])", "", "keys behind the last weigh"),
+    ("let seen = held & (place >= table[LO + quad]) & (place < table[HI + quad]);", "let seen = held;",
+     "a row that may give the mean sees all keys"),
+    ("held & vec4<bool>(params.mean != 0u)", "held", "a row that sees no key gives the mean"),
+    ("held & vec4<bool>(params.mean != 0u)", "vec4<bool>(false)", "a row that masks empty gives 0, not the mean"),
+    ("score + added * LOG2E", "score + added", "a bias in natural units"),
+    ("score + added * LOG2E", "score", "a bias only hides"),
+    ("batch * params.bias_batch", "0u", "batch entry 0's bias for all"),
+    ("head * params.bias_head", "0u", "head 0's bias for all"),
+    ("row * params.bias_row", "0u", "row 0's bias for all"),
+    ("given = LOG2E * vec4<f32>(sink[heads.x]", "given = vec4<f32>(sink[heads.x]", "sinks in natural units"),
+    ("sink[heads.y]", "sink[heads.x]", "a neighbour's sink"),
+    ("if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
+    ("params.zero_sink != 0u", "false", "smooth softmax is ignored"),
+    ("sum * factor + sinks", "sum + sinks", "sums are not rescaled to the sink's maximum"),
+    ("if (params.cap != 0.0) {\n                    score", "if (false) {\n                    score", "no softcap"),
+    ("params.cap * vec4", "vec4", "softcap is not multiplied back"),
+    ("dim < params.head_quads; dim += DIM_QUADS", "dim + DIM_QUADS < params.head_quads; dim += DIM_QUADS",
+     "the last dims are dropped"),
+    ("if (dim < params.head_quads) {", "if (true) {", "dims behind the last are read"),
+    ("const KEY_QUADS = 16u;", "const KEY_QUADS = 8u;", "half of the keys overwrite the others"),
+    ("quad / COLUMNS * 32u", "quad / COLUMNS * 8u", "keys stand in another's place"),
+    ("own * 4u * quads + swizzled(quad, own)", "own * 4u * quads + quad", "operands are written where nobody reads"),
+    ("let head = kv_head * params.head_group + packed % params.head_group;\n        let seen",
+     "let head = kv_head;\n        let seen", "query heads of the first KV heads"),
+    ("let kv_head = member % params.kv_heads;", "let kv_head = 0u;", "the first KV head for all"),
+    ("if (params.masked != 0u && !weighs(start + place / VALUE_ROW - tile)) {", "if (false) {",
+     "values that a mask hides are multiplied by 0"),
+    ("let batch = member / params.kv_heads;", "let batch = 0u;", "batch entry 0 for all"),
+    ("- 1u - order / params.members", "- 1u", "every workgroup takes the last rows"),
+    ("chunk < CHUNKS; chunk++", "chunk + 1u < CHUNKS; chunk++", "the last keys of each tile are not weighed"),
+    ("start + chunk * KEY_CHUNK, tile_hi", "start, tile_hi", "the first values of each tile for all"),
+    ("add_row(sums, 4u, weight, stage[base + 8u]);", "add_row(sums, 4u, weight, stage[base]);", "dims are repeated"),
+    ("select(vec4<f32>(), normaliser(highest, sum, select(vec4<u32>(), head, inside)), goes)",
+     "normaliser(highest, sum, select(vec4<u32>(), head, inside))", "a row that sees no key is computed in full tiles"),
+]  # fmt: skip
+
+
+@cache
+def tiled() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
+    """Cases of several tiles of rows and of keys, with their answers."""
+    falling = work(scenario(q_len=(1,), past_len=(200,), data="rising-scores", scale=1.0))
+    inputs = dict(falling.inputs)
+    for name in ("past_key", "past_value"):
+        inputs[name] = np.ascontiguousarray(inputs[name][:, :, ::-1])
+    opened = work(scenario(op="mha", kv_heads=4, causal=False, q_len=(140,)))
+    visible = opened.problem.visible.copy()
+    visible[0, 3] = (9, 9)
+    found = [
+        work(scenario(q_len=(100, 7), head_dim=40)),
+        work(scenario(q_len=(9, 9), past_len=(140, 20), head_dim=40, heads=6)),
+        work(scenario(q_len=(150,), past_len=(70,), window=33, data="rising-scores")),
+        work(scenario(q_len=(5,), past_len=(200,), data="huge-logit", scale=1.0)),
+        work(scenario(q_len=(70,), past_len=(10,), softcap=3.0)),
+        work(scenario(q_len=(40,), past_len=(150,), window=100)),
+        masked(opened, np.random.default_rng(5).random((140, 140)) > 0.5),
+        opened.with_problem(visible=visible, empty_row="zero"),
+        replace(falling, inputs=inputs),
+    ]
+    return (*((each, answer(each.problem, each.inputs)) for each in found), unreadable())
+
+
+def unreadable() -> tuple[Work, tuple[Answer, ...]]:
+    """Keys and values that a mask hides from all are no numbers."""
+    given = masked(work(scenario(q_len=(10,), past_len=(37,))), np.ones((1, 10, 20), np.bool_))
+    inputs = dict(given.inputs)
+    for name in ("past_key", "past_value"):
+        inputs[name] = inputs[name].copy()
+        inputs[name][:, :, 20:] = np.nan
+    asked = given.with_problem(present_key=None, present_value=None)
+    return replace(asked, inputs=inputs, outputs=given.outputs[:1]), answer(asked.problem, given.inputs)
+
+
+def cases() -> Iterator[tuple[Work, tuple[Answer, ...]]]:
+    yield from tiled()
+    yield from featured()
+
+
+def caught(shaders: Path) -> bool:
+    """Whether any case shows a difference, or the worker itself says that something is wrong."""
+    failure = worker_module("failure").Failure
+    for given, answers in cases():
+        try:
+            outputs = compute(given, "flash", shaders)
+        except failure as error:
+            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
+            return True
+        if failing(judge.differences(given.problem, answers, outputs, "f32", "flash")):
+            return True
+    return False
+
+
+def test_the_shader_as_it_is_passes() -> None:
+    assert not caught(shipped.shaders_dir())
+
+
+@pytest.mark.parametrize(("old", "new", "fault"), BROKEN, ids=[fault for _, _, fault in BROKEN])
+def test_a_broken_copy_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
+    folder = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), folder)
+    text = (folder / "flash.wgsl").read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must stand once in flash.wgsl"
+    (folder / "flash.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    assert caught(folder), fault
