@@ -18,8 +18,8 @@
 //            softcap x log2 e, 0 for none. A key that a row does not go over is ABSENT and weighs nothing; one that it goes
 //            over but does not see is HIDDEN where `mean` is not 0, so that hidden keys weigh the same until the first one
 //            that is seen, and ABSENT elsewhere; slots behind the last key are never read, and values that a mask hides
-//            from all rows of a tile never multiplied; a sink, and one of 0 where
-//            `zero_sink` is not 0, only count in the last division
+//            from all rows of a tile are never multiplied; a sink, and one of 0 where `zero_sink` is not 0, only count in
+//            the last division
 
 struct Params {
     tiles: u32,
