@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ class Options:
     device_memory most bytes that the contenders of a case may hold on the device
     time_limit    seconds that a worker may take for one answer
     cancelled     set by a signal handler to end early
+    note          is told what goes on while a backend's environment is made
     """
 
     runs: int = 20
@@ -67,6 +69,7 @@ class Options:
     backend_memory: int | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     settings: Mapping[str, str] = field(default_factory=dict)
+    note: Callable[[str], None] = lambda _: None
 
 
 @dataclass
@@ -114,11 +117,15 @@ def _start(
     for name, contender in first.items():
         station = Station(contender.backend, options.time_limit, options.backend_memory)
         try:
-            hello = station.start(lambda _: None)
+            hello = station.start(partial(_noted, options, name))
             stations[name] = station
             yield StationReady(name, hello, rates.measured(station))
         except BackendUnavailable as error:
             yield StationFailed(name, str(error))
+
+
+def _noted(options: Options, backend: str, text: str) -> None:
+    options.note(f"{backend}: {text}")
 
 
 def _case(

@@ -64,11 +64,14 @@ class Task:
 
 
 def measured(station: Station) -> Rates | None:
-    """The adapter's rates; None for a backend that runs no plans. Raises WorkerFailed."""
+    """The adapter's rates; None for a backend that runs no plans, and where they could not be measured."""
     if not runs_plans(station.hello):
         return None
     size = SOFTWARE if station.hello.device["software"] else HARDWARE
-    fma, copy = (_rate(station, task, size.runs) for task in (arithmetic(size), copying(size)))
+    try:
+        fma, copy = (_rate(station, task, size.runs) for task in (arithmetic(size), copying(size)))
+    except WorkerFailed:
+        return None  # the cases, which say more, will tell why
     return Rates(fma, copy, _matrix_rate(station, size))
 
 

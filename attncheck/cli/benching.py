@@ -118,6 +118,7 @@ def _happen(
         device_memory=given["device_memory"],
         time_limit=given["time_limit"],
         cancelled=cancelled,
+        note=progress,
         settings={"attncheck": __version__, "runs": str(given["runs"]), "shaders": given["shaders"] or "shipped"},
     )
     printer = Printer(silent=silent)

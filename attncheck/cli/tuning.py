@@ -94,7 +94,7 @@ def _timed(
 ) -> tuple[list[CaseTimed], ExitCode]:
     """Every case as it was timed, a line each."""
     cancelled = threading.Event()
-    told = measure.Options(runs=runs, host_memory=memory, device_memory=memory, cancelled=cancelled)
+    told = measure.Options(runs=runs, host_memory=memory, device_memory=memory, cancelled=cancelled, note=progress)
     named = {it.scenario.id: it for it in cases}
     kernels = [it.kernel for it in everyone]
     printer, bar = Printer(), Bar(len(cases), wanted=True)
