@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MOVING = ("append", "rotary", "gather", "scatter", "evict")
+MOVING = ("append", "gather", "scatter", "evict")
 """Shaders that store rows."""
 
 CACHE = ("[present ", "[gathered past ")
@@ -20,6 +20,6 @@ def apart(plan: Mapping[str, Any], output: str) -> list[bool]:
     """
     given_out = {it["name"] for it in plan["buffers"] if it["output"] is not None and it["output"] != output}
     return [
-        it["shader"] in MOVING and (it["bindings"][-1] in given_out or it["bindings"][-1].startswith(CACHE))
+        it["shader"] in MOVING and any(name in given_out or name.startswith(CACHE) for name in it["bindings"])
         for it in plan["dispatches"]
     ]

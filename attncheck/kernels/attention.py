@@ -26,8 +26,7 @@ def draw(draft: Draft[Problem], kernel: str) -> None:
     problem = draft.problem
     visible = draft.constant("visible", visible_rows(problem))
     query = _query(draft)
-    key = _present(draft, "key", problem.key, problem.past_key, problem.present_key, problem.head_dim)
-    value = _present(draft, "value", problem.value, problem.past_value, problem.present_value, problem.v_head_dim)
+    key, value = _presents(draft)
     operands = Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
     scattered = problem.output.scattered
     output = _output(draft)
@@ -112,32 +111,47 @@ def _query(draft: Draft[Problem]) -> View:
     return staged
 
 
-def _present(
-    draft: Draft[Problem], role: str, new: Tensor, past: Tensor | None, present: Tensor | None, dim: int
-) -> View:
-    """All slots of keys or values: past rows, then new ones; new keys are normalised and turned where that is asked."""
+def _presents(draft: Draft[Problem]) -> tuple[View, View]:
+    """All slots of keys and values: past rows of both in one pass, then new ones, keys normalised and turned."""
     problem = draft.problem
-    own = present is not None and present.layout == "bnsh" and problem.evicts is None
-    if present is not None and own:
-        slots = draft.tensor(present, problem.kv_heads, problem.capacity, dim, output=True)
-    else:
-        slots = draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
-    if past is not None and any(problem.past_len):
-        rows = _past(draft, role, past, dim)
+    key = _slots(draft, "key", problem.present_key, problem.head_dim)
+    value = _slots(draft, "value", problem.present_value, problem.v_head_dim)
+    if problem.past_key is not None and problem.past_value is not None and any(problem.past_len):
+        rows = _past(draft, "key", problem.past_key, problem.head_dim)
+        beside = _past(draft, "value", problem.past_value, problem.v_head_dim)
         firsts = zip(problem.past_first, problem.past_len, strict=True)
         extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
-        store(draft, extents, rows, slots, draft.elem)
-    rows = projection.rows(draft, role, new, problem.kv_heads, problem.new_rows, dim)
-    if role == "key" and problem.norm is not None:
-        rows = _normalise(draft, role, rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
+        store(draft, extents, rows, key, draft.elem, beside=(beside, value))
+    rows = projection.rows(draft, "key", problem.key, problem.kv_heads, problem.new_rows, problem.head_dim)
+    beside = projection.rows(draft, "value", problem.value, problem.kv_heads, problem.new_rows, problem.v_head_dim)
+    if problem.norm is not None:
+        rows = _normalise(draft, "key", rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
     appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
     extents = draft.constant("new extents", appended)
-    store(draft, extents, rows, slots, draft.elem, problem.rotary if role == "key" else None)
+    store(draft, extents, rows, key, draft.elem, problem.rotary, beside=(beside, value))
+    _give_present(draft, key, problem.present_key, problem.past_key)
+    _give_present(draft, value, problem.present_value, problem.past_value)
+    return key, value
+
+
+def _slots(draft: Draft[Problem], role: str, present: Tensor | None, dim: int) -> View:
+    """Where keys or values lie: in the graph's own output, or in a buffer that only kernels see."""
+    problem = draft.problem
+    if present is not None and _is_own(problem, present):
+        return draft.tensor(present, problem.kv_heads, problem.capacity, dim, output=True)
+    return draft.scratch(f"present {role}", draft.elem, problem.kv_heads, problem.capacity, dim)
+
+
+def _is_own(problem: Problem, present: Tensor) -> bool:
+    """Whether kernels read and write keys and values in the present output itself."""
+    return present.layout == "bnsh" and problem.evicts is None
+
+
+def _give_present(draft: Draft[Problem], slots: View, present: Tensor | None, past: Tensor | None) -> None:
     if present is not None and present.scattered is not None:
         given_out(draft, slots, present, present.scattered, past)
-    elif present is not None and not own:
-        _give_out(draft, slots, present, dim)
-    return slots
+    elif present is not None and not _is_own(draft.problem, present):
+        _give_out(draft, slots, present, slots.dim)
 
 
 def _normalise(

@@ -8,6 +8,7 @@ import numpy as np
 
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.plan import Buffer
+from attncheck.kernels.store import STRIDES, append
 from attncheck.problem import Problem, Scattered, Tensor
 
 
@@ -45,11 +46,10 @@ def _params(draft: Draft[Problem], rows: View, at: Scattered, width: int) -> dic
 
 def _copy(draft: Draft[Problem], source: str, target: str, count: int) -> None:
     """As one row of `count` elements."""
-    params = {"total": count, "heads": 1, "rows": 1, "dim": count, "source_first": 0}
-    params |= {f"{side}_{axis}": 0 for side in ("source", "slot") for axis in ("batch", "head", "row")}
+    params = {"total": count, "first_beside": count, "heads": 1, "rows": 1, "dim": count, "source_first": 0}
+    params |= {f"{side}_{axis}": 0 for side in ("source", "slot") for axis in STRIDES}
     extents = draft.constant("the whole", np.array([(0, 1)], np.int32))
-    aliases = {"elem": draft.elem, "stored": draft.elem}
-    draft.dispatch("append", aliases, params, (extents, source, target), -(-count // INVOCATIONS))
+    append(draft, {"elem": draft.elem, "stored": draft.elem}, params, extents, (source, target))
 
 
 def _bytes(draft: Draft[Problem], at: Scattered) -> int:

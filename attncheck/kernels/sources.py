@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHADERS = (
-    "append", "rotary", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
+    "append", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
     "decode", "decode_merge", "score_output", "linear", "gather", "scatter", "flash", "matrix",
 )  # fmt: skip
 """Every shader that a plan may name."""

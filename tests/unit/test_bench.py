@@ -181,8 +181,11 @@ def sides(axes: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     words = f"heads={HEADS} kv_heads=2 head_dim={D} {axes}"
     given = given_work(from_command_line(words))
     made = asdict(plan(given, "online"))
-    written = {"online": -3}
-    told = [(it["shader"], it["bindings"][written.get(it["shader"], -1)]) for it in made["dispatches"]]
+    written = {"online": [-3], "append": [-3, -1]}
+    told = [
+        (it["shader"], " and ".join(it["bindings"][place] for place in written.get(it["shader"], [-1])))
+        for it in made["dispatches"]
+    ]
     moves = apart(made, given.problem.output.name)
     return (
         [it for it, moving in zip(told, moves, strict=True) if moving],
@@ -192,11 +195,11 @@ def sides(axes: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 def test_only_what_moves_rows_of_the_cache_is_apart() -> None:
     moved, kept = sides("op=gqa q_len=2 past_len=3 dtype=float16")
-    assert moved == [("append", "present_key")] * 2 + [("append", "present_value")] * 2
-    assert kept == [("append", "[staged query]"), ("online", "output")]
+    assert moved == [("append", "present_key and present_value")] * 2
+    assert kept == [("append", "[staged query] and [no slots]"), ("online", "output")]
     moved, kept = sides("op=gqa q_len=2 past_len=3 present=absent rotary=half")
-    assert moved == [("append", "[present key]"), ("rotary", "[present key]")] + [("append", "[present value]")] * 2
-    assert kept == [("rotary", "[staged query]"), ("online", "output")]
+    assert moved == [("append", "[present key] and [present value]")] * 2
+    assert kept == [("append", "[staged query] and [no slots]"), ("online", "output")]
     moved, kept = sides("op=paged q_len=2+1 past_len=3+2 batch=2")
     gathered = [target for shader, target in moved if shader == "gather"]
     assert gathered == ["[gathered past key]", "[gathered past value]"]
