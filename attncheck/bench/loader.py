@@ -1,14 +1,23 @@
-"""A model that leaves arrays on a device, as its outputs: the way to it that every provider of ONNX Runtime has."""
+"""Models that only move arrays, as every provider of ONNX Runtime can: onto a device to stay, and back from it."""
 
 from __future__ import annotations
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from attncheck.problem import Arrays
 
 OPSET, IR_VERSION = 13, 8
 """As old as the oldest ONNX Runtime's."""
+
+
+def waiter() -> bytes:
+    """One number through an Identity: it is back when the device has done all that it was asked for before."""
+    number = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("number", "same")]
+    graph = helper.make_graph([helper.make_node("Identity", ["number"], ["same"])], "waiter", number[:1], number[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    serialized: bytes = model.SerializeToString()
+    return serialized
 
 
 def loader(inputs: Arrays) -> bytes:

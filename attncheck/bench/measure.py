@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attncheck.backends.base import BackendUnavailable, CannotRequest, Request
-from attncheck.bench import memory, parts, rates
+from attncheck.bench import floor, memory, parts, rates
 from attncheck.bench.contenders import Contender
 from attncheck.bench.events import (
     BenchEvent,
@@ -21,13 +21,14 @@ from attncheck.bench.events import (
     CaseRefused,
     CaseTimed,
     Part,
+    Rates,
     StationFailed,
     StationReady,
     Timing,
 )
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import Expected, expected, judged
-from attncheck.bench.loader import loader
+from attncheck.bench.loader import loader, waiter
 from attncheck.bench.station import Station
 from attncheck.bench.work import work
 from attncheck.engine.worker import WorkerFailed
@@ -95,13 +96,16 @@ def bench(
     began = time.perf_counter()
     yield BenchStarted(tuple(case.id for case in cases), tuple(it.label for it in contenders), options.settings)
     stations: dict[str, Station] = {}
+    measured: list[Rates] = []
     try:
-        yield from _start(contenders, stations, options)
+        for event in _start(contenders, stations, options):
+            measured += [event.rates] if isinstance(event, StationReady) and event.rates is not None else []
+            yield event
         there = [it for it in contenders if it.of in stations]
         for case in cases if there else ():
             if options.cancelled.is_set():
                 break
-            yield from _case(case, there, stations, options)
+            yield from _case(case, there, stations, floor.best(measured), options)
     finally:
         for station in stations.values():
             station.end()
@@ -129,7 +133,11 @@ def _noted(options: Options, backend: str, text: str) -> None:
 
 
 def _case(
-    scenario: Scenario, contenders: Sequence[Contender], stations: Mapping[str, Station], options: Options
+    scenario: Scenario,
+    contenders: Sequence[Contender],
+    stations: Mapping[str, Station],
+    rates: Rates | None,
+    options: Options,
 ) -> Generator[BenchEvent, None, None]:
     why = memory.refusal(scenario, options.host_memory)
     if why is None and scenario.steps:
@@ -153,9 +161,10 @@ def _case(
         else:
             timings.append(found)
     by_label = {it.label: it for it in _timed(known, ready, options)}
-    done = tuple(by_label.get(it.label, it) for it in timings)
+    asked = work(problem)
+    done = tuple(floor.believed(by_label.get(it.label, it), asked, scenario.dtype, rates) for it in timings)
     words = command_line(scenario)
-    yield CaseTimed(scenario.id, words, case.digest, scenario.dtype, work(problem), known.sample.words, done)
+    yield CaseTimed(scenario.id, words, case.digest, scenario.dtype, asked, known.sample.words, done)
 
 
 def _judged(known: Expected, contender: Contender, station: Station) -> _Ready | Timing:
@@ -187,7 +196,7 @@ def _payload(known: Expected, request: Request) -> Mapping[str, Any]:
     if "plan" in request.payload:
         return {**request.payload, "apart": parts.apart(request.payload["plan"], known.whole.output.name)}
     if "model" in request.payload:
-        return {**request.payload, "loader": loader(known.case.inputs)}
+        return {**request.payload, "loader": loader(known.case.inputs), "waiter": waiter()}
     return request.payload
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from attncheck.bench import comparison
+from attncheck.bench import comparison, floor
 from attncheck.bench.events import BenchEvent, CaseTimed, StationReady, Timing
-from attncheck.reports.bench_table import best, digits, duration, floor_of
+from attncheck.reports.bench_table import digits, duration
 
 LEFT, WIDTH, BAR, GAP, TOP = 330, 560, 16, 26, 60
 PALETTE = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
@@ -36,10 +36,10 @@ def text(events: Sequence[BenchEvent]) -> str:
     """The picture: shares of the floor where the adapter's rates say one, else speed in relation to the slowest."""
     ready = [event for event in events if isinstance(event, StationReady)]
     software = any(bool(event.hello.device.get("software")) for event in ready)
-    rates = None if software else best([event.rates for event in ready if event.rates is not None])
+    rates = None if software else floor.best([event.rates for event in ready if event.rates is not None])
     cases = [event for event in events if isinstance(event, CaseTimed)]
     if rates is not None:
-        groups = [_by_floor(case, floor) for case in cases if (floor := floor_of(case, rates)) is not None]
+        groups = [_by_floor(case, floor.seconds(case.work, case.dtype, rates)) for case in cases]
         axis = "share of what the adapter could do at its measured rates"
     else:
         groups = [_by_slowest(case) for case in cases]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from attncheck.bench import comparison
+from attncheck.bench import comparison, floor
 from attncheck.bench.baseline import Compared
 from attncheck.bench.events import (
     BenchEvent,
@@ -129,13 +127,14 @@ class Table:
             comparison.against(timing, comparison.webgpu_of(event.timings)),
         ]
         of, moving = timing.summary, timing.moving
-        floor = floor_of(event, best(list(self._rates.values())))
+        rates = floor.best(list(self._rates.values()))
+        least = None if rates is None else floor.seconds(event.work, event.dtype, rates)
         cells = [
             *(duration(it) for it in (of.median, of.p10, of.p90)),
             "" if moving is None else duration(moving.median),
             digits(event.work.flop / of.median / 1e12),
             digits(event.work.bytes / of.median / 1e9),
-            "" if floor is None else f"{100 * floor / of.median:.1f}%",
+            "" if least is None else f"{100 * least / of.median:.1f}%",
             *("" if ratio is None else digits(ratio) for ratio in ratios),
         ]
         return dict(zip(TITLES, cells, strict=True))
@@ -143,14 +142,6 @@ class Table:
     def _closing(self, event: BenchFinished) -> str:
         ended = ", interrupted" if event.interrupted else ""
         return f"{plural(self._timed, 'row')} timed, {self._others} not, in {seconds(event.seconds)}{ended}"
-
-
-def best(every: Sequence[Rates]) -> Rates | None:
-    """The rates of an adapter: of several compilers on it each at its best; None where none was measured."""
-    if not every:
-        return None
-    matrix = [it.matrix for it in every if it.matrix is not None]
-    return Rates(max(it.fma for it in every), max(it.copy for it in every), max(matrix, default=None))
 
 
 def compared_lines(compared: Compared, fail_below: float | None, width: int | None) -> list[Line]:
@@ -168,14 +159,6 @@ def compared_lines(compared: Compared, fail_below: float | None, width: int | No
     for each in compared.missing:
         lines += paragraph(f"{each.case}, {each.label}: {each.why}", width, "  ")
     return lines
-
-
-def floor_of(event: CaseTimed, rates: Rates | None) -> float | None:
-    """Seconds below which nobody comes on this adapter: by its matrix units in float16, where there are any."""
-    if rates is None:
-        return None
-    flops = rates.matrix if event.dtype == "float16" and rates.matrix is not None else rates.fma
-    return event.work.floor(flops, rates.copy)
 
 
 def _rates(rates: Rates) -> str:

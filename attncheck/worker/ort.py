@@ -120,8 +120,7 @@ class Runtime:
         try:
             if inputs or prepared.resident is None:
                 prepared.resident = ort_timing.resident(open_session, prepared.payload, inputs, sets, device)
-            model, shared = prepared.payload["model"], prepared.shared
-            return ort_timing.timed(open_session, model, prepared.resident, shared, runs, warm)
+            return ort_timing.timed(open_session, prepared.payload, prepared.resident, prepared.shared, runs, warm)
         except Failure:
             raise
         except Exception as error:

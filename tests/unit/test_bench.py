@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 
 from attncheck.backends.base import Evidence, Outcome
 from attncheck.backends.wgsl import Wgsl
-from attncheck.bench import comparison, memory, rates, sampling
-from attncheck.bench.events import Part, Timing
+from attncheck.bench import comparison, floor, memory, rates, sampling
+from attncheck.bench.events import Part, Rates, Timing
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import expected, judged
-from attncheck.bench.loader import loader
+from attncheck.bench.loader import loader, waiter
 from attncheck.bench.parts import apart
 from attncheck.bench.station import Station
 from attncheck.bench.statistics import summary
@@ -369,9 +370,57 @@ def test_inputs_that_no_device_takes_come_from_the_host_and_that_is_said() -> No
     given = timing.resident(opened, payload, case.inputs, 3, "webgpu")
     assert given.device == "cpu"
     assert given.note.startswith("inputs come from the host: ")
-    told = timing.timed(opened, case.model, given, {}, 4, 1)
+    told = timing.timed(opened, {"model": case.model, "waiter": waiter()}, given, {}, 4, 1)
     assert (told["clock"], told["parts"]) == ("profiler", [{"name": "GroupQueryAttention", "apart": False}])
     assert told["seconds"].shape == (4, 1)
     assert told["note"] == given.note
     there = timing.resident(opened, payload, case.inputs, 3, "cpu")
     assert (there.device, there.note, len(there.sets)) == ("cpu", "", 1)
+
+
+def clocked(*seconds: float) -> Timing:
+    return Timing("it", "", "it", Verdict.PASS, clock="wall", parts=(Part("run", False, seconds),))
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, Verdict.PASS), (0.6, Verdict.PASS), (0.4, Verdict.ERROR)])
+def test_what_is_faster_than_any_kernel_can_be_is_an_error_of_its_clock(share: float, verdict: Verdict) -> None:
+    """Seen: ONNX Runtime's WebGPU plugin, whose runs return before the device is done, at 60 times the floor."""
+    _, problem = posed("q_len=64")
+    asked, rates = work(problem), Rates(fma=1e12, copy=1e12)
+    least = floor.seconds(asked, "float32", rates)
+    found = floor.believed(clocked(*[share * least] * 5), asked, "float32", rates)
+    assert found.verdict is verdict
+    assert found.timed is (verdict is Verdict.PASS)
+    assert ("does not wait for the kernel" in found.message) is (verdict is Verdict.ERROR)
+
+
+def test_nothing_is_disbelieved_where_no_rate_is_known() -> None:
+    _, problem = posed("q_len=64")
+    assert floor.believed(clocked(1e-30), work(problem), "float32", None).timed
+
+
+def test_a_row_of_runs_is_ended_by_what_waits_and_shared_among_them() -> None:
+    timing = worker_module("ort_timing")
+    asked: list[str] = []
+
+    class Session:
+        def run_with_iobinding(self, binding: Any) -> None:
+            asked.append("run")
+
+    class Binding:
+        def synchronize_outputs(self) -> None:
+            pass
+
+    def wait() -> None:
+        asked.append("wait")
+        time.sleep(0.04)
+
+    seconds = timing._run(Session(), [Binding()] * 4, wait)
+    assert asked == ["run"] * 4 + ["wait"]
+    assert 0.01 <= seconds < 0.04
+
+
+def test_the_waiting_model_runs_on_every_provider_and_gives_its_number_back() -> None:
+    session = onnxruntime.InferenceSession(waiter(), providers=["CPUExecutionProvider"])
+    wait = worker_module("ort_timing")._waiting(session)
+    assert wait() is None
