@@ -80,6 +80,7 @@ def test_a_threshold_takes_the_place_of_the_rules_own() -> None:
     assert Policy(threshold=30).choose(problem(30), SOFTWARE) == Choice(("online", "naive"))
     assert Policy(threshold=31).choose(problem(30), SOFTWARE) == Choice(("naive", "online"))
     assert Policy(threshold=0).choose(problem(1), SOFTWARE).kernels[0] == "online"
+    assert Policy(threshold=30).choose(problem(30), HARDWARE) == Choice(("online", "naive"))
 
 
 @pytest.mark.parametrize("kernel", ["naive", "online"])
