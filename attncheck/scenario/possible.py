@@ -44,7 +44,8 @@ def _of_each_call(needs: tuple[str, ...], rule: Rule) -> tuple[frozenset[str], R
     """A rule on one call; where it looks at what each step has of its own, on every step, whose lists must fit."""
     if not _on_lengths(needs):
         return behind(needs), rule
-    return behind((*needs, "batch", *LENGTHS)), _of_steps(rule)
+    # A step knows by the operator whether it has a past of some length.
+    return behind((*needs, "op", "batch", *LENGTHS)), _of_steps(rule)
 
 
 def _on_lengths(needs: tuple[str, ...]) -> bool:
