@@ -28,6 +28,11 @@ def case(it: ModelFile, address: str, feeds: Arrays, about: str) -> tuple[Case, 
         raise UnusableModel(f"{it.path}: {it.node.op_type} takes no inputs of {_shapes(inputs)}") from error
     if empty:
         raise UnusableModel(f"{it.path}: the {empty} is 0: there is nothing to compute; only a past may be empty")
+    if isinstance(problem, Problem) and not problem.invalid and not problem.stated_rows.any():
+        raise UnusableModel(
+            f"{it.path}: by its lengths no batch entry has a new token, so that {it.node.op_type} states nothing of "
+            f"its output: there is nothing to compare; give at least one entry a token; inputs: {_shapes(inputs)}"
+        )
     if misfit:
         raise UnusableModel(f"{it.path}: the inputs do not fit each other: {misfit}; they are {_shapes(inputs)}")
     origin = GivenModel(address, str(it.path), about)
@@ -86,7 +91,7 @@ def _misfit_of_projection(it: Problem, inputs: Arrays) -> str:
 def _misfit_of_rotary(rotary: Rotary | None, inputs: Arrays) -> str:
     if rotary is None:
         return ""
-    for name in (rotary.cos, rotary.sin):
+    for name in rotary.caches:
         shape = inputs[name].shape
         if shape[-1] < rotary.dim // 2:
             return f"{name} of shape {list(shape)} has no {rotary.dim // 2} columns"

@@ -81,6 +81,11 @@ class Rotary:
     positions: NDArray[np.int32]
     base: float = 0.0
 
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """The graph inputs that hold cosines and sines; none where the operator has its angles by itself."""
+        return () if self.base else (self.cos, self.sin)
+
     def angles(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
         """Without caches, how far position p turns pair i: p / base ** (2 i / dim), [*positions.shape, dim / 2]."""
         pairs = np.arange(self.dim // 2)

@@ -62,6 +62,16 @@ def test_every_drawn_feature_comes_back_from_its_file_and_arrays(tmp_path: Path,
     comes_back(drawn, tmp_path)
 
 
+def test_rotary_whose_angles_are_no_inputs_comes_back_too(tmp_path: Path) -> None:
+    drawn = from_command_line("op=ms-attention rotary=half head_dim=32 q_len=3")
+    comes_back(drawn, tmp_path)
+    it = file_of(drawn, tmp_path)
+    _, problem = given_model.case(it, "m::n", feeds.generated(it, 0, {}, LIMIT, feeds.of_node(it)), "")
+    assert isinstance(problem, Problem)
+    assert problem.rotary is not None
+    assert problem.rotary.caches == ()
+
+
 @pytest.mark.parametrize("op", ["gqa", "mha", "ms-attention", "attention"])
 def test_generated_arrays_fill_every_buffer_and_every_row(tmp_path: Path, op: str) -> None:
     axes = {"opset": 24, "capacity": 12} if op == "attention" else {}
@@ -82,6 +92,21 @@ def test_generated_arrays_are_a_function_of_seed_and_input_alone(tmp_path: Path)
     assert not any((first[name] == other[name]).all() for name in ("query", "key", "value"))
     assert not (first["key"] == first["value"]).all()
     assert 0.5 < first["query"].std() < 2.0
+
+
+@pytest.mark.parametrize(("op", "lengths", "nothing"), [("gqa", 5, -1), ("sparse", 8, 0)])
+def test_lengths_that_leave_no_new_token_are_refused_before_anything_runs(
+    tmp_path: Path, op: str, lengths: int, nothing: int
+) -> None:
+    drawn = from_command_line(f"op={op} batch=2 q_len=3")
+    it = file_of(drawn, tmp_path)
+    arrays = dict(write.build(drawn).inputs)
+    name = it.node.input[lengths]
+    arrays[name] = np.full_like(arrays[name], nothing)
+    with pytest.raises(UnusableModel, match="no batch entry has a new token"):
+        given_model.case(it, "m::n", arrays, "")
+    arrays[name][0] = nothing + 2
+    given_model.case(it, "m::n", arrays, "")
 
 
 def test_positions_of_tokens_are_not_made_up(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def _one_on(recipe: Recipe) -> Recipe:
     """Beyond the last row of the caches stands NaN: nobody knows what a kernel reads there."""
     how = _given(recipe)
     inputs = dict(recipe.inputs)
-    for name in () if how.base else (how.cos, how.sin):
+    for name in how.caches:
         inputs[name] = np.concatenate([inputs[name], np.full_like(inputs[name][:1], np.nan)])
     return _rotating(recipe, replace(how, positions=(how.positions + 1).astype(np.int32)), inputs)
 
@@ -128,7 +128,7 @@ def _whole_head(recipe: Recipe) -> Recipe:
     how = _given(recipe)
     half = recipe.problem.head_dim // 2
     inputs = dict(recipe.inputs)
-    for name in () if how.base else (how.cos, how.sin):
+    for name in how.caches:
         cache = inputs[name]
         longer = np.full(len(cache) * half, np.nan, cache.dtype)
         longer[: cache.size] = cache.reshape(-1)
