@@ -13,7 +13,7 @@ from attncheck.compare.difference import Difference
 from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.lineup import lineup
-from attncheck.problem import AnyProblem, Arrays, role_of
+from attncheck.problem import AnyProblem, Arrays, Problem, role_of
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
 
@@ -43,16 +43,21 @@ class Sharpness:
 
     by_poison  of the rejected, those that nothing but NaN or infinity gave away, as where they read what nobody filled:
                no tolerance, however wide, lets that pass
+    exact      whether no query has a key and the tolerance is 0: a NaN in the place of the zeros is what there is to
+               notice, and any other number is noticed as well
     """
 
     relevant: tuple[str, ...]
     rejected: tuple[str, ...]
     survivors: tuple[str, ...]
     by_poison: tuple[str, ...] = ()
+    exact: bool = False
 
     @property
     def vacuous(self) -> bool:
         """Whether the tolerance rejects no wrong kernel at all."""
+        if self.exact and self.rejected:
+            return False
         return set(self.rejected) <= set(self.by_poison)
 
 
@@ -81,7 +86,15 @@ def sharpness(
             if first_only and not trial.by_poison:
                 break
     survivors = tuple(name for name in relevant if name not in rejected)
-    return Sharpness(tuple(relevant), tuple(rejected), survivors, tuple(by_poison))
+    exact = _sees_nothing(problem) and (override is None or override.max_abs == 0.0)
+    return Sharpness(tuple(relevant), tuple(rejected), survivors, tuple(by_poison), exact)
+
+
+def _sees_nothing(problem: AnyProblem) -> bool:
+    """Whether no query that means something has a key, and each gives zeros: the rule, which knows no rounding."""
+    if not isinstance(problem, Problem) or problem.averages_empty_rows:
+        return False
+    return bool((problem.visible[..., 0] >= problem.visible[..., 1])[problem.stated_rows].all())
 
 
 def trials(

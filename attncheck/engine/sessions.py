@@ -177,7 +177,8 @@ def together(found: Sequence[Sharpness]) -> Sharpness:
     rejected = tuple(name for name in relevant if any(name in it.rejected for it in found))
     finite = {name for it in found for name in it.rejected if name not in it.by_poison}
     survivors = tuple(name for name in relevant if name not in rejected)
-    return Sharpness(relevant, rejected, survivors, tuple(name for name in rejected if name not in finite))
+    by_poison = tuple(name for name in rejected if name not in finite)
+    return Sharpness(relevant, rejected, survivors, by_poison, any(it.exact for it in found))
 
 
 def alone(session: Session, number: int) -> Case:

@@ -68,6 +68,15 @@ def test_a_nan_is_no_merit_of_the_tolerance() -> None:
     assert it.vacuous
 
 
+def test_zeros_of_queries_without_a_key_are_no_vacuous_answer() -> None:
+    """What can be wrong there is a NaN, and the tolerance of 0 lets no other number pass either."""
+    empty = scenario(op="attention", opset=24, q_len=(3,), past_len=(0,), kv_len=(0,), capacity=5)
+    it = found(empty)
+    assert it.rejected
+    assert not it.vacuous
+    assert found(empty, max_abs=1.0).vacuous
+
+
 def test_a_tolerance_between_two_wrong_kernels_rejects_the_worse_one() -> None:
     it = found(scenario(q_len=(16,), softcap=50.0), max_abs=0.05)
     assert "softcap-ignored" in it.survivors
