@@ -22,6 +22,9 @@ MHA = "com.microsoft.MultiHeadAttention"
 MS_ATTENTION = "com.microsoft.Attention"
 DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 
+_MASK_INDEX = 3
+"""The input of com.microsoft Attention that says which keys count."""
+
 
 def _is_older_attention(case: Case, problem: Problem) -> bool:
     """Whether the graph is ai.onnx Attention 23 or 24."""
@@ -54,6 +57,12 @@ def _has_bias(problem: Problem) -> bool:
 def _step_of_a_window_cache(problem: Problem) -> int:
     """What head_dim must be a multiple of: as many integers as 16 bytes hold; 1 for a cache of floats."""
     return 1 if problem.quantised is None else {"int8": 16, "int4x2": 32}[problem.quantised.dtype]
+
+
+def _has_mask_of_four_axes(case: Case) -> bool:
+    """Whether com.microsoft Attention is given a mask_index [batch, 1, max_len, max_len]."""
+    name = case.node.input[_MASK_INDEX] if len(case.node.input) > _MASK_INDEX else ""
+    return bool(name) and case.inputs[name].ndim == 4
 
 
 def _keeps(problem: Problem) -> bool:
@@ -159,6 +168,10 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda _, asked, __: asked.op == MS_ATTENTION and asked.rotary is not None,
         'Attention on the CPU has no do_rotary: "Please fuse the model with MHA + RotaryEmbedding"',
+    ),
+    Refusal(
+        lambda case, asked, _: asked.op == MS_ATTENTION and _has_mask_of_four_axes(case),
+        "Attention on the CPU takes no mask_index of four axes",
     ),
     Refusal(
         lambda _, asked, __: asked.op == MS_ATTENTION and asked.past_key is not None and _has_bias(asked),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,26 @@ def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, 
     assert words in reason
     with pytest.raises(WorkerFailed):
         worker.run(worker.prepare({"model": case.model}, 20.0), dict(case.inputs), 20.0)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_a_mask_of_four_axes_is_refused_as_declared(worker: Worker, unidirectional: int) -> None:
+    """The language has no such mask, and a given model may."""
+    case = write.build(from_command_line("op=ms-attention batch=2 q_len=5 mask=BxSxT causal=false"))
+    proto = onnx.load_model_from_string(case.model)
+    name = proto.graph.node[0].input[3]
+    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("unidirectional", unidirectional))
+    value = next(value for value in proto.graph.input if value.name == name)
+    value.CopyFrom(onnx.helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, [2, 1, 5, 5]))
+    inputs = {**case.inputs, name: case.inputs[name].reshape(2, 1, 5, 5)}
+    four = replace(case, model=proto.SerializeToString(), inputs=inputs)
+    problem = read.problem(four.model, four.inputs)
+    assert problem.invalid == ""
+    reason = BACKEND.unsupported(four, problem, worker.hello)
+    assert reason is not None
+    assert "mask_index of four axes" in reason
+    with pytest.raises(WorkerFailed, match="4D"):
+        worker.run(worker.prepare({"model": four.model}, 20.0), dict(four.inputs), 20.0)
 
 
 def test_an_onnx_runtime_that_is_too_old_says_what_to_install() -> None:
