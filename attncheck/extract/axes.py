@@ -8,12 +8,13 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from attncheck.extract import rotary_axes
+from attncheck.extract import attributes as at
+from attncheck.extract import block_axes, linear_axes, rotary_axes
 from attncheck.graph.case import Case
 from attncheck.graph.write.attention import PRECISIONS
 from attncheck.graph.write.gqa import EPSILONS
 from attncheck.graph.write.quantised import CACHES
-from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
+from attncheck.problem import AnyProblem, LinearProblem, Mask, Problem, RotaryProblem
 from attncheck.scenario.axes import AXES, SHIFT
 from attncheck.scenario.complete import Value
 
@@ -29,6 +30,8 @@ def of(node: onnx.NodeProto, case: Case, it: AnyProblem, symbolic: bool) -> Axes
     """
     if isinstance(it, RotaryProblem):
         axes = rotary_axes.of(node, case, it)
+    elif isinstance(it, LinearProblem):
+        axes = linear_axes.of(node, case, it)
     elif isinstance(it, Problem) and (rule := _OPERATORS.get((node.domain, node.op_type))) is not None:
         axes = _sizes(it) | rule(node, case, it)
     else:
@@ -56,9 +59,9 @@ def _sizes(it: Problem) -> Axes:
 
 
 def _gqa(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
-    told = _attributes(node)
+    told = at.numbers(node)
     axes: Axes = {"op": "gqa", "kv_heads": it.kv_heads, "causal": told.get("causal", 1) == 1}
-    axes |= _number("scale", told) | _softcap(told)
+    axes |= at.number("scale", told) | at.softcap(told)
     if told.get("local_window_size", -1) > 0:
         axes["window"] = int(told["local_window_size"])
     if it.past_capacity > max(it.past_len):
@@ -70,29 +73,24 @@ def _gqa(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
         axes["kv_cache"] = next(word for word, dtype in CACHES.items() if dtype == it.quantised.dtype)
         axes["kv_scales"] = "tensor" if case.inputs[it.quantised.key].size == 1 else "channel"
     if it.norm is not None:
-        axes["qk_norm"] = next((word for word, said in EPSILONS.items() if _says(told, said)), "plain")
-    axes["query_seqlens"] = _input(node, 16) != ""
+        axes["qk_norm"] = next((word for word, said in EPSILONS.items() if at.says(told, said)), "plain")
+    axes["query_seqlens"] = at.input_of(node, 16) != ""
     if it.scores is not None:
         axes["scores"] = it.scores.stage
     return axes | _rotary(node, case, it)
 
 
-def _says(told: Mapping[str, float], said: Mapping[str, float]) -> bool:
-    """Whether the epsilons of a node are these."""
-    return {name: value for name, value in told.items() if name.endswith("epsilon")} == said
-
-
 def _rotary(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
-    told = _attributes(node)
+    told = at.numbers(node)
     axes: Axes = {}
     if told.get("do_rotary", 0):
         axes["rotary"] = "interleaved" if told.get("rotary_interleaved", 0) else "half"
         axes["rotary_cache"] = "absent"
     if it.rotary is not None:
         axes |= {"rotary_dim": it.rotary.dim, "rotary_cache": case.inputs[it.rotary.cos].shape[0]}
-    if _input(node, 9):
+    if at.input_of(node, 9):
         axes.setdefault("rotary", "none")
-        axes["positions"] = _positions(case.inputs[_input(node, 9)], it.past_len, axes.get("rotary_cache", 0))
+        axes["positions"] = _positions(case.inputs[at.input_of(node, 9)], it.past_len, axes.get("rotary_cache", 0))
     return axes
 
 
@@ -109,12 +107,12 @@ def _positions(said: NDArray[np.generic], past_len: Sequence[int], cache: Value)
 
 
 def _mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
-    query, key = (case.inputs.get(_input(node, place)) for place in (0, 1))
+    query, key = (case.inputs.get(at.input_of(node, place)) for place in (0, 1))
     axes: Axes = {"op": "mha"}
     if key is not None and key.ndim == 4:  # of cross attention, whatever its lengths
         axes |= {"layout": "bnsh", "kv_len": it.new_rows}
     together = "qkv" if query is not None and query.ndim == 5 else "kv" if key is not None and key.ndim == 5 else "none"
-    axes |= {"packed": together, "qkv_bias": _input(node, 3) != ""}
+    axes |= {"packed": together, "qkv_bias": at.input_of(node, 3) != ""}
     if it.scores is not None:
         axes["scores"] = it.scores.stage
     return axes | _padded(node, case, it, mask=4, shared=8)
@@ -127,21 +125,21 @@ DECODER = "com.microsoft.DecoderMaskedMultiHeadAttention"
 
 def _decoder_mha(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
     axes: Axes = {"op": "decoder-mha", "packed": "qkv" if it.query.packed else "none"}
-    axes |= {"qkv_bias": _input(node, 10) != ""}
+    axes |= {"qkv_bias": at.input_of(node, 10) != ""}
     if it.key.layout == "bnsh":  # of cross attention, whatever its lengths
         axes |= {"kv_len": it.new_rows, "present": "asked"}
     if it.scores is not None:
         axes["scores"] = it.scores.stage
     padded = _padded(node, case, it, mask=3, shared=7)
-    if it.key.layout == "bnsh" and _input(node, 3) and all(mask.kind != "integer" for mask in it.masks):
+    if it.key.layout == "bnsh" and at.input_of(node, 3) and all(mask.kind != "integer" for mask in it.masks):
         padded |= {"kv_len": _lengths(it.visible[:, 0, 1].tolist()), "mask": "none"}
     return axes | {axis: value for axis, value in padded.items() if axis != "causal"}
 
 
 def _ms_attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
-    width = case.inputs[_input(node, 0)].shape[-1]
-    axes: Axes = {"op": "ms-attention", "input_dim": width, "qkv_bias": _input(node, 2) != ""}
-    if not _input(node, 4):
+    width = case.inputs[at.input_of(node, 0)].shape[-1]
+    axes: Axes = {"op": "ms-attention", "input_dim": width, "qkv_bias": at.input_of(node, 2) != ""}
+    if not at.input_of(node, 4):
         axes["present"] = "asked"
     if it.rotary is not None:
         axes |= {"rotary": it.rotary.style, "rotary_dim": it.rotary.dim}
@@ -150,15 +148,15 @@ def _ms_attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
 
 def _padded(node: onnx.NodeProto, case: Case, it: Problem, *, mask: int, shared: int) -> Axes:
     """What operators say that know lengths by a mask alone; the places of the mask, and of a shared buffer's past."""
-    told = _attributes(node)
-    axes: Axes = {"causal": told.get("unidirectional", 0) == 1} | _number("scale", told)
+    told = at.numbers(node)
+    axes: Axes = {"causal": told.get("unidirectional", 0) == 1} | at.number("scale", told)
     if it.new_rows != it.rows:
         axes["kv_len"] = it.new_rows
-    if _input(node, shared + 1 + (it.op == DECODER)) and it.op != MERGED:
-        axes["beams"] = case.inputs[_input(node, shared + 1 + (it.op == DECODER))].shape[1]
-    if _input(node, shared):
+    if at.input_of(node, shared + 1 + (it.op == DECODER)) and it.op != MERGED:
+        axes["beams"] = case.inputs[at.input_of(node, shared + 1 + (it.op == DECODER))].shape[1]
+    if at.input_of(node, shared):
         axes |= {"past": "full"} if it.past_capacity == max(it.past_len) else {"capacity": it.past_capacity}
-    return axes | (_key_mask(np.asarray(case.inputs[_input(node, mask)]), it) if _input(node, mask) else {})
+    return axes | (_key_mask(np.asarray(case.inputs[at.input_of(node, mask)]), it) if at.input_of(node, mask) else {})
 
 
 def _key_mask(mask: NDArray[np.generic], it: Problem) -> Axes:
@@ -196,14 +194,14 @@ def _runs(kept: NDArray[np.bool_], it: Problem) -> Axes:
 
 
 def _attention(node: onnx.NodeProto, case: Case, it: Problem) -> Axes:
-    told = _attributes(node)
+    told = at.numbers(node)
     axes: Axes = {"op": "attention", "kv_heads": it.kv_heads, "layout": it.query.layout}
-    axes |= {"causal": told.get("is_causal", 0) == 1} | _number("scale", told) | _softcap(told)
+    axes |= {"causal": told.get("is_causal", 0) == 1} | at.number("scale", told) | at.softcap(told)
     if told.get("left_window_size", -1) >= 0:
         axes["window"] = int(told["left_window_size"]) + 1
     if told.get("right_window_size", -1) >= 0:
         axes["window_right"] = int(told["right_window_size"])
-    if _input(node, 6):
+    if at.input_of(node, 6):
         axes |= {"capacity": it.capacity, "kv_len": _lengths(it.kv_len), "past_len": 0}
     elif it.new_rows != it.rows:
         axes["kv_len"] = it.new_rows
@@ -228,7 +226,7 @@ def _bias(it: Problem) -> Axes:
     """The shapes of what lies over the scores; a key_padding_mask, whose axes begin with the batch, is mha's own."""
     axes: Axes = {}
     for mask in it.masks:
-        if mask.kind != "integer":
+        if mask.kind != "integer" and mask.content is None:
             axes["bias" if mask.kind == "additive" else "mask"] = _letters(mask, it)
     return axes
 
@@ -246,32 +244,12 @@ def _lengths(values: Sequence[int]) -> Value:
     return tuple(values) if len(set(values)) > 1 else values[0]
 
 
-def _softcap(told: Mapping[str, float]) -> Axes:
-    """A softcap of 0 is how operators say that there is none."""
-    return _number("softcap", told) if told.get("softcap", 0.0) else {}
-
-
-def _number(name: str, told: Mapping[str, float]) -> Axes:
-    return {name: _shortest(told[name])} if name in told else {}
-
-
-def _shortest(value: float) -> float:
-    """The shortest number that float32, in which attributes are kept, holds as the same."""
-    return float(str(np.float32(value)))
-
-
-def _attributes(node: onnx.NodeProto) -> Mapping[str, float]:
-    return {it.name: onnx.helper.get_attribute_value(it) for it in node.attribute}
-
-
-def _input(node: onnx.NodeProto, index: int) -> str:
-    return node.input[index] if index < len(node.input) else ""
-
-
 _OPERATORS: Mapping[tuple[str, str], Callable[[onnx.NodeProto, Case, Problem], Axes]] = {
     ("com.microsoft", "GroupQueryAttention"): _gqa,
     ("com.microsoft", "MultiHeadAttention"): _mha,
     ("com.microsoft", "DecoderMaskedMultiHeadAttention"): _decoder_mha,
     ("com.microsoft", "Attention"): _ms_attention,
+    ("com.microsoft", "PagedAttention"): block_axes.paged,
+    ("com.microsoft", "SparseAttention"): block_axes.sparse,
     ("", "Attention"): _attention,
 }

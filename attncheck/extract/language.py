@@ -20,14 +20,27 @@ from numpy.typing import NDArray
 from attncheck.extract import axes, masks
 from attncheck.graph import read, write
 from attncheck.graph.case import Case
-from attncheck.problem import AnyProblem, Columns, Mask, Norm, Problem, Projection, Quantised, Rotary, Scores, Tensor
+from attncheck.problem import (
+    AnyProblem,
+    Blocks,
+    Columns,
+    Mask,
+    Norm,
+    Problem,
+    Projection,
+    Quantised,
+    Rotary,
+    Scattered,
+    Scores,
+    Tensor,
+)
 from attncheck.scenario import ScenarioErrors, from_command_line
 from attncheck.scenario.axes import AXES, spell
 from attncheck.scenario.complete import Value
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
-_IDLE: Mapping[tuple[str, str], Mapping[str, float]] = {
+_IDLE: Mapping[tuple[str, str], Mapping[str, float | bytes]] = {
     ("com.microsoft", "GroupQueryAttention"): {
         "softcap": 0.0, "local_window_size": -1, "do_rotary": 0, "rotary_interleaved": 0,
         "smooth_softmax": 0, "causal": 1, "qk_output": 0, "sliding_window_cache": 0,
@@ -42,6 +55,13 @@ _IDLE: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("", "Attention"): {
         "is_causal": 0, "softcap": 0.0, "qk_matmul_output_mode": 0, "left_window_size": -1, "right_window_size": -1,
     },
+    ("com.microsoft", "PagedAttention"): {
+        "softcap": 0.0, "local_window_size": -1, "is_causal": 1, "do_rotary": 0, "rotary_interleaved": 0,
+        "rotary_offset": 0, "v_head_size": 0,
+    },
+    ("com.microsoft", "SparseAttention"): {"do_rotary": 0, "rotary_interleaved": 0},
+    ("com.microsoft", "LinearAttention"): {"update_rule": b"gated_delta", "chunk_size": 64, "state_window": 0},
+    ("", "LinearAttention"): {"update_rule": b"gated_delta", "chunk_size": 64},
     ("com.microsoft", "RotaryEmbedding"): {"interleaved": 0, "rotary_embedding_dim": 0, "scale": 1.0, "num_heads": 0,
         "is_packed_batching": 0},
     ("", "RotaryEmbedding"): {"interleaved": 0, "rotary_embedding_dim": 0, "num_heads": 0},
@@ -196,6 +216,10 @@ _WORDS = {
     "past_len": "these lengths of the past",
     "new_len": "these numbers of new tokens",
     "masks": "this mask",
+    "past_key": "where the past keys lie",
+    "past_value": "where the past values lie",
+    "present_key": "where the present keys lie",
+    "present_value": "where the present values lie",
     "rotary": "these rotary positions",
     "invalid": "what its operator's text forbids",
 }
@@ -210,6 +234,8 @@ _NAMES: Mapping[type, tuple[str, ...]] = {
     Quantised: ("key", "value"),
     Columns: ("name",),
     Projection: (),
+    Blocks: (),
+    Scattered: (),
 }
 """Kinds of which fields are compared one by one, and those fields that only name tensors of the graph."""
 

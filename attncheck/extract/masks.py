@@ -52,8 +52,8 @@ def over_scores(node: onnx.NodeProto, arrays: Arrays) -> bytes:
 
 
 def speak(problem: AnyProblem, inputs: Arrays) -> bool:
-    """Whether the masks hide a key that the node itself shows, or add anything to a score."""
-    if not isinstance(problem, Problem) or not problem.masks:
+    """Whether masks that are inputs hide a key that the node itself shows, or add anything to a score."""
+    if not isinstance(problem, Problem) or not any(mask.content is None for mask in problem.masks):
         return False
     seen, added = _seen(problem, inputs)
     return added or not np.array_equal(seen, np.broadcast_to(_shown(problem), seen.shape))

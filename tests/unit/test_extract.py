@@ -27,9 +27,8 @@ from tests.drawing import featured_scenarios
 LIMIT = 2**31
 
 
-UNREAD: frozenset[str] = frozenset({"sparse", "paged", "linear", "ms-linear"})
-"""Axes and operators that are not read off a node, which then becomes a model: a sparse node has blocks of its own, and
-a paged one pages."""
+UNREAD: frozenset[str] = frozenset()
+"""Axes and operators that are not read off a node, which then becomes a model."""
 
 
 def said(drawn: Scenario) -> tuple[onnx.ModelProto, onnx.ModelProto | None]:
@@ -145,6 +144,29 @@ def test_of_a_mask_that_says_nothing_nothing_is_noted() -> None:
     assert told(masked("op=attention q_len=4 causal=false mask=SxT", False, everything)).notes == ()
     assert told(masked("op=attention q_len=4 causal=false bias=SxT", 0.0, everything)).notes == ()
     assert told(masked("op=gqa q_len=4 bias=1x1xSxT", -np.inf)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "reason"),
+    [
+        ("op=paged q_len=3 past_len=20 rotary=half", "block_table", "the scenario language cannot say where the past"),
+        ("op=sparse q_len=40", "block_col_indices", "the scenario language cannot say this mask"),
+        ("op=linear q_len=3 past_state=given", "", ""),
+    ],
+)
+def test_pages_and_blocks_of_another_choice_are_no_scenario_and_the_reason_says_so(
+    written: str, name: str, reason: str
+) -> None:
+    case = write.build(from_command_line(written))
+    assert told(case).axes
+    assert not told(case).notes
+    if name:
+        first = case.inputs[name].copy()
+        flat = first.reshape(-1)
+        flat[[0, 1]] = flat[[1, 0]] if name == "block_table" else (0, 1)  # the second block sees itself alone
+        it = told(replace(case, inputs={**case.inputs, name: first}))
+        assert not it.axes
+        assert it.reason.startswith(reason)
 
 
 def test_lengths_in_a_column_are_the_same_lengths() -> None:
