@@ -8,11 +8,11 @@ from typing import get_args
 
 import onnx
 
+from attncheck.graph.model_file import PRODUCTS
 from attncheck.scenario.model import DType
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_PRODUCTS = frozenset({"MatMul", "FusedMatMul", "Gemm", "Einsum", "TransposeMatMul"})
 _MASKS = frozenset({"Add", "Sub", "Where", "Max", "Min"})
 _BETWEEN = _MASKS | {"Mul", "Div", "Cast", "Identity", "Clip", "Tanh", "Reshape", "Squeeze", "Unsqueeze", "Transpose"}
 _BEHIND = frozenset({"Cast", "Identity", "Dropout", "Where", "Mul", "IsNaN", "Reshape", "Transpose"})
@@ -65,7 +65,7 @@ def _product_before(
     layer, masked = [softmax], False
     for _ in range(FARTHEST):
         above = list(_makers(layer, makers))
-        product = next((node for node in above if node.op_type in _PRODUCTS and len(node.input) > 1), None)
+        product = next((node for node in above if node.op_type in PRODUCTS and len(node.input) > 1), None)
         if product is not None:
             return product, masked
         layer = [node for node in above if node.op_type in _BETWEEN]
@@ -86,7 +86,7 @@ def _product_behind(
     for _ in range(FARTHEST):
         below = [(name, node) for name in names for node in readers.get(name, ())]
         for name, node in below:
-            if node.op_type in _PRODUCTS and len(node.input) > 1 and node.input[0] == name:
+            if node.op_type in PRODUCTS and len(node.input) > 1 and node.input[0] == name:
                 return node
         names = [node.output[0] for _, node in below if node.op_type in _BEHIND]
     return None

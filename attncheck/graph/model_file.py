@@ -21,6 +21,9 @@ __all__ = ["ModelFile", "UnusableModel", "load", "parsed", "stored", "usable"]
 MOST_NAMED = 5
 """Operators named of a graph that holds something else."""
 
+PRODUCTS = frozenset({"MatMul", "FusedMatMul", "Gemm", "Einsum", "TransposeMatMul"})
+"""Operators that multiply matrices, of which attention that is spelt out has two."""
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -47,7 +50,7 @@ def load(path: Path, limit: int) -> ModelFile:
     External data is read from the model's folder and below it, never from anywhere else.
     """
     proto = parsed(path, limit)
-    _attention(path, proto.graph)
+    _attention(path, proto)
     external.load(path, proto, limit)
     return usable(path, proto)
 
@@ -69,7 +72,7 @@ def parsed(path: Path, limit: int) -> onnx.ModelProto:
 
 def usable(path: Path, proto: onnx.ModelProto) -> ModelFile:
     """A model that holds all of its data as one that can be run as a case. Raises UnusableModel."""
-    node = _attention(path, proto.graph)
+    node = _attention(path, proto)
     _check(path, proto)
     _refuse_unasked_outputs(path, proto.graph, node)
     constants = dict(_constants(proto.graph))
@@ -86,24 +89,45 @@ def _spell_standard_domain(proto: onnx.ModelProto) -> None:
             named.domain = ""
 
 
-def _attention(path: Path, graph: onnx.GraphProto) -> onnx.NodeProto:
+def _attention(path: Path, proto: onnx.ModelProto) -> onnx.NodeProto:
     """The one node of the graph, beside constants."""
-    nodes = [node for node in graph.node if node.op_type != "Constant"]
-    found = [node for node in nodes if (node.domain, node.op_type) in READABLE]
+    nodes = [node for node in proto.graph.node if node.op_type != "Constant"]
+    found = [node for node in nodes if _is_read(node)]
     if len(nodes) == 1 and found:
         node: onnx.NodeProto = found[0]
         return node
     known = ", ".join(_name(*key) for key in READABLE)
     names = list(dict.fromkeys(_name(node.domain, node.op_type) for node in nodes))
     held = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-    if not found:
+    inside = "" if found else _inside(proto)
+    if inside:
+        said = f"holds {inside}; its graph holds {held}"
+    elif not found:
         said = f"holds no attention node that attncheck reads; it holds {held}"
     elif len(found) > 1:
         said = f"holds {len(found)} attention nodes"
     else:
         said = f"holds an attention node among others ({held})"
-    hint = f"; `attncheck extract {path}` takes it apart" if found else ""
+    hint = f"; `attncheck extract {path}` takes it apart" if found or inside else ""
     raise UnusableModel(f"{path} {said}. Give a model of one node, any of {known}, beside constants{hint}")
+
+
+def _is_read(node: onnx.NodeProto) -> bool:
+    return (node.domain, node.op_type) in READABLE
+
+
+def _inside(proto: onnx.ModelProto) -> str:
+    """Where a model without an attention node in its graph may have attention all the same, or nothing."""
+    if any(_is_read(node) for function in proto.functions for node in walk.below(function.node)):
+        return "its attention in a local function"
+    around = (outer for outer in proto.graph.node for _ in walk.subgraphs(outer))
+    holder = next((outer for outer in around if any(_is_read(node) for node in walk.below([outer]))), None)
+    if holder is not None:
+        return f"its attention inside of {holder.op_type}"
+    ops = [node.op_type for node in walk.nodes(proto)]
+    if "Softmax" in ops and sum(op in PRODUCTS for op in ops) > 1:
+        return "no attention node that attncheck reads, but a Softmax between products, which may be attention spelt out"
+    return ""
 
 
 def _check(path: Path, proto: onnx.ModelProto) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from attncheck.vocabulary import ExitCode
+from tests import models
 from tests.cli.frozen import Ran, assert_golden, attncheck, settled
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -196,11 +197,32 @@ def words(*more: str) -> Callable[[Path], tuple[str, ...]]:
     return make
 
 
+def saved(proto: onnx.ModelProto) -> Callable[[Path], tuple[str, ...]]:
+    def make(folder: Path) -> tuple[str, ...]:
+        onnx.save(proto, folder / "m.onnx")
+        return ("m.onnx",)
+
+    return make
+
+
+def in_a_branch() -> onnx.ModelProto:
+    """ai.onnx Attention inside of an If, and nowhere else."""
+    asked = [helper.make_tensor_value_info("Y", FLOAT, None)]
+    then, other = (helper.make_graph([attention()], name, [], asked) for name in ("then", "else"))
+    node = helper.make_node("If", ["cached"], ["Y"], then_branch=then, else_branch=other)
+    cached = helper.make_tensor_value_info("cached", TensorProto.BOOL, [])
+    graph = helper.make_graph([node], "graph", [*QKV, cached], asked)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11)
+
+
 MISTAKES: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "not-a-model": text(b"once upon a time\n"),
     "empty": text(b""),
     "missing": text(b"", "nowhere.onnx"),
     "no-attention": graph([helper.make_node("MatMul", ["Q", "K"], ["Y"])]),
+    "in-a-branch": saved(in_a_branch()),
+    "in-a-function": saved(models.nested()),
+    "spelt-out": saved(models.bert(layers=1)),
     "two": graph([attention(outputs=("X",)), attention("XKV")]),
     "among-others": graph([attention(outputs=("X",)), helper.make_node("Relu", ["X"], ["Y"])]),
     "not-valid": graph([attention("QKW")]),
