@@ -30,12 +30,19 @@ class Limits:
 
 
 class Runner:
-    """Runs parts of one model."""
+    """Runs parts of one model; after a part that could not be run, the next one gets a fresh process."""
 
-    def __init__(self, path: Path, worker: Worker, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
-        self._worker = worker
         self._limits = limits
+        self._worker = self._started()
+
+    def _started(self) -> Worker:
+        return Worker.started(OrtCpu().launch(), self._limits.memory)
+
+    def close(self) -> None:
+        """End the process."""
+        self._worker.close()
 
     def values(self, proto: onnx.ModelProto, feeds: Arrays, wanted: Sequence[str]) -> Arrays:
         """The tensors named in `wanted`: inputs, initialisers or anything that a node of the graph gives.
@@ -59,8 +66,10 @@ class Runner:
             found = self._worker.run(handle, inputs, self._limits.seconds)["outputs"]
             self._worker.release(handle, self._limits.seconds)
         except WorkerFailed as failure:
+            self._worker.close()
+            self._worker = self._started()
             raise UnusableModel(
-                f"{self._path}: ONNX Runtime's CPU provider does not run it as far as its attention: "
+                f"{self._path}: ONNX Runtime's CPU provider does not run the model as far as its attention: "
                 f"{failure.verdict}: {failure.message}"
             ) from failure
         return {**given, **found}
@@ -69,11 +78,11 @@ class Runner:
 @contextmanager
 def runner(source: Source, limits: Limits) -> Iterator[Runner]:
     """Start a process that runs parts of a model. Raises BackendUnavailable where ONNX Runtime cannot start."""
-    worker = Worker.started(OrtCpu().launch(), limits.memory)
+    it = Runner(source.path, limits)
     try:
-        yield Runner(source.path, worker, limits)
+        yield it
     finally:
-        worker.close()
+        it.close()
 
 
 def upstream(proto: onnx.ModelProto, wanted: Iterable[str]) -> onnx.ModelProto:

@@ -62,10 +62,11 @@ class Missed:
 
 @dataclass(frozen=True)
 class Spelt:
-    """A spelt-out attention, and what `--case` takes for the like of it ("" where its shapes do not say)."""
+    """A spelt-out attention, and what `--case` takes for the like of it, or "" and the reason why there is none."""
 
     pattern: Pattern
     case: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,53 @@ def extract(source: Source, pattern_of_names: str, feed: Feed, limits: Limits) -
         _settle(proto, fed, runner, is_looked_at)
         spelt = patterns(proto.graph)
         reached = {node.name: node for node in proto.graph.node if is_wanted(node)}
-        arrays = runner.values(proto, fed.arrays, [name for node in reached.values() for name in node.input if name])
-        told = _spelt(proto, spelt, fed, runner)
+        arrays, unreached = _given(source, proto, list(reached.values()), fed, runner)
+        told = _spelt(source, proto, spelt, fed, runner)
     sites = [site for site in source.sites if site.path in wanted]
-    missed = [Missed(site, why) for site in sites if (why := _why_missed(site, reached, proto))]
-    found = [Site(site.path, reached[site.path], site.opset) for site in sites if not _why_missed(site, reached, proto)]
+    why_not = {site.path: _why_missed(site, reached, proto) or unreached.get(site.path, "") for site in sites}
+    missed = [Missed(site, why_not[site.path]) for site in sites if why_not[site.path]]
+    found = [Site(site.path, reached[site.path], site.opset) for site in sites if not why_not[site.path]]
     held = {tensor.name for tensor in proto.graph.initializer}
     extracts, refused = _told(source, proto, found, arrays, held, limits)
     return Found(tuple(extracts), (*missed, *refused), told, fed)
+
+
+def _given(
+    source: Source, proto: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], fed: Fed, runner: Runner
+) -> tuple[Arrays, Mapping[str, str]]:
+    """What the nodes are given; and of those that the model cannot be run as far as, by name, why not.
+
+    One run gives it all. Where ONNX Runtime refuses that, as it may refuse an attention node that others stand behind,
+    each node is asked for by itself, but none that stands behind one that was not reached.
+    Raises UnusableModel where no node is reached.
+    """
+    wanted = [[name for name in node.input if name] for node in nodes]
+    try:
+        return runner.values(proto, fed.arrays, [name for names in wanted for name in names]), {}
+    except UnusableModel as refused:
+        if len(nodes) < 2:
+            raise
+        last = refused
+    arrays: dict[str, NDArray[np.generic]] = {}
+    unreached: dict[str, str] = {}
+    for node, names in zip(nodes, wanted, strict=True):
+        above = {it.name for it in capture.upstream(proto, names).graph.node}
+        why = next((why for name, why in unreached.items() if name in above), "")
+        try:
+            if not why:
+                arrays |= runner.values(proto, fed.arrays, names)
+        except UnusableModel as refused:
+            last, why = refused, _shortened(source, refused)
+        if why:
+            unreached[node.name] = why
+    if len(unreached) == len(nodes):
+        raise last
+    return arrays, unreached
+
+
+def _shortened(source: Source, unusable: UnusableModel) -> str:
+    """What is wrong, without the model's path before it."""
+    return str(unusable).removeprefix(f"{source.path}: ").removeprefix(str(source.path)).strip()
 
 
 def _no_patterns(_: onnx.GraphProto) -> tuple[Pattern, ...]:
@@ -170,8 +210,7 @@ def _told(
             file = model_file.usable(source.path, it.proto)
             case, problem = given.case(file, group[0].path, it.feeds, "")
         except UnusableModel as unusable:
-            why = str(unusable).removeprefix(f"{source.path}: ").removeprefix(str(source.path)).strip()
-            missed += [Missed(site, why) for site in group]
+            missed += [Missed(site, _shortened(source, unusable)) for site in group]
             continue
         told = language.said(case, problem, limits.case, is_symbolic(source.proto))
         forbidden = (f"its operator's text forbids it as it is fed: {problem.invalid}",) if problem.invalid else ()
@@ -194,7 +233,9 @@ def _call(site: Site, arrays: Arrays, held: set[str]) -> str:
     return digest(repr(told).encode() + hidden, {})
 
 
-def _spelt(proto: onnx.ModelProto, found: Sequence[Pattern], fed: Fed, runner: Runner) -> tuple[Spelt, ...]:
+def _spelt(
+    source: Source, proto: onnx.ModelProto, found: Sequence[Pattern], fed: Fed, runner: Runner
+) -> tuple[Spelt, ...]:
     """The patterns with their sizes, of whose keys and values only the shapes leave the process."""
     names = list(dict.fromkeys(pattern.shapes_wanted(found)))
     if not names:
@@ -203,9 +244,14 @@ def _spelt(proto: onnx.ModelProto, found: Sequence[Pattern], fed: Fed, runner: R
     measured.CopyFrom(proto)
     measured.graph.node.extend(helper.make_node("Shape", [name], [_SHAPE + name]) for name in names)
     queries = [it.operands[0] for it in found]
-    values = runner.values(measured, fed.arrays, [*(_SHAPE + name for name in names), *queries])
+    try:
+        values = runner.values(measured, fed.arrays, [*(_SHAPE + name for name in names), *queries])
+    except UnusableModel as refused:
+        return tuple(Spelt(it, "", _shortened(source, refused)) for it in found)
     shapes = {name: tuple(int(size) for size in values[_SHAPE + name]) for name in names}
-    return tuple(Spelt(it, pattern.case(it, shapes, str(values[it.operands[0]].dtype))) for it in found)
+    cases = [pattern.case(it, shapes, str(values[it.operands[0]].dtype)) for it in found]
+    laid_out = "the tensors are not laid out as attention's"
+    return tuple(Spelt(it, case, "" if case else laid_out) for it, case in zip(found, cases, strict=True))
 
 
 def generated(source: Source, seed: int, said: Mapping[str, int], limit: int) -> Feed:

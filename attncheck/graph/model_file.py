@@ -126,7 +126,7 @@ def _inside(proto: onnx.ModelProto) -> str:
         return f"its attention inside of {holder.op_type}"
     ops = [node.op_type for node in walk.nodes(proto)]
     if "Softmax" in ops and sum(op in PRODUCTS for op in ops) > 1:
-        return "no attention node that attncheck reads, but a Softmax between products, which may be attention spelt out"
+        return "no attention node that attncheck reads, but a Softmax and products, which may be attention spelt out"
     return ""
 
 

@@ -96,12 +96,14 @@ def _spelt(found: Sequence[Spelt], width: int | None) -> Iterator[Line]:
         width,
         "  ",
     )
-    alike: dict[str, list[Pattern]] = {}
+    alike: dict[tuple[str, str], list[Pattern]] = {}
     for it in found:
-        alike.setdefault(it.case, []).append(it.pattern)
-    for case, patterns in alike.items():
+        alike.setdefault((it.case, it.reason), []).append(it.pattern)
+    for (case, reason), patterns in alike.items():
         yield from (line(f"  {_nodes(it)}", "caution") for it in patterns[:MOST])
         if len(patterns) > MOST:
             yield line(f"  and {len(patterns) - MOST} more", "caution")
-        said = f"attncheck run --case '{case}'" if case else "no case: the tensors are not laid out as attention's"
-        yield line(f"    {said}")
+        if case:
+            yield line(f"    attncheck run --case '{case}'")
+        else:
+            yield from paragraph(f"no case: {reason}", width, "    ")

@@ -100,6 +100,17 @@ def test_of_an_if_the_branch_that_the_inputs_take_is_extracted(folder: Path, tak
     assert "inside of Loop loop, whose tensors cannot be captured\n    1 node: loop/body/again\n" in ran.stdout
 
 
+def test_nodes_before_one_that_the_runtime_refuses_are_written_and_those_behind_are_named(folder: Path) -> None:
+    """ONNX Runtime's GroupQueryAttention turns no head of 8, so that nothing behind the first one is computed."""
+    save(folder, "small", models.decoder(layers=3, dim=8))
+    ran = extract(folder, "small.onnx", "--tensors")
+    assert ran.code == ExitCode.OK, ran.text
+    assert list(axes(folder, "small")) == ["model-layers.0-attn-GroupQueryAttention"]
+    assert arrays(folder / "small-attention", "model-layers.0-attn-GroupQueryAttention")
+    assert "does not run the model as far as its attention" in " ".join(ran.stdout.split())
+    assert "2 nodes: /model/layers.1/attn/GroupQueryAttention, /model/layers.2/" in " ".join(ran.stdout.split())
+
+
 def test_external_data_in_the_models_folder_is_used(folder: Path) -> None:
     (folder / "deep").mkdir()
     models.external(models.decoder(), folder / "deep" / "ext.onnx")
