@@ -116,12 +116,19 @@ def _follows(symbol: str) -> bool:
 
 
 def meaning(proto: onnx.ModelProto) -> feeds.Rule:
-    """The rule that makes up what an input holds by its name, and tokens by the rows of the embedding they index."""
+    """The rule that makes up what an input holds: by its place where a node takes it with inputs that are fed, too.
+
+    Otherwise by its name, tokens by the rows of the embedding they index.
+    """
     rows = dict(_embedding_rows(proto))
+    axes = _axes(proto)
 
     def made(value: onnx.ValueInfoProto, shape: tuple[int, ...], shapes: Shapes) -> NDArray[np.generic] | None:
         name, dtype = value.name.lower(), feeds.storage(value)
-        lengths = _lengths(shapes)
+        placed = _placed(proto, value, shape, shapes)
+        if placed is not None:
+            return placed
+        lengths = _lengths(shapes, axes)
         if dtype.kind == "f":
             return _float_mask(shape, dtype) if "mask" in name else None
         if dtype.kind == "b":
@@ -153,12 +160,44 @@ class _Lengths:
         return self.new + self.past
 
 
-def _lengths(shapes: Shapes) -> _Lengths:
+def _lengths(shapes: Shapes, axes: _Axes) -> _Lengths:
+    """By names that exporters give, or else by the symbolic dimensions that mean a past or new tokens."""
     pasts = [shape[-2] for name, shape in shapes.items() if "past" in name.lower() and len(shape) >= 3]
     news = [shape[1] for name, shape in shapes.items() if _is_new(name.lower()) and len(shape) >= 2]
     masks = [shape[-1] for name, shape in shapes.items() if "mask" in name.lower() and len(shape) >= 2]
-    past = pasts[0] if pasts else 0
-    return _Lengths(news[0] if news else max(masks[0] - past, 1) if masks else NEW, past)
+    past_said, new_said = ([shapes[name][axis] for name, axis in there if name in shapes] for there in axes)
+    past = next(iter((*pasts, *past_said)), 0)
+    new = max(masks[0] - past, 1) if masks else NEW
+    return _Lengths(next(iter((*news, *new_said)), new), past)
+
+
+_Axes = tuple[tuple[tuple[str, int], ...], ...]
+"""Inputs with the axis whose symbolic dimension means the past, and those with that of new tokens."""
+
+
+def _axes(proto: onnx.ModelProto) -> _Axes:
+    named = [
+        (value.name, axis, _word(dim.dim_param))
+        for value in proto.graph.input
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.dim_param
+    ]
+    return tuple(tuple((name, axis) for name, axis, word in named if word in words) for words in _PARTS)
+
+
+def _placed(
+    proto: onnx.ModelProto, value: onnx.ValueInfoProto, shape: tuple[int, ...], shapes: Shapes
+) -> NDArray[np.generic] | None:
+    """What the first attention node that takes the input itself means by it, as far as its other inputs are fed."""
+    for node in proto.graph.node:
+        if value.name in node.input:
+            try:
+                found = feeds.by_place(node, value, shape, shapes)
+            except (IndexError, KeyError):
+                continue
+            if found is not None:
+                return found
+    return None
 
 
 def _is_new(name: str) -> bool:

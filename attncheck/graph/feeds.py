@@ -107,16 +107,25 @@ def of_node(it: ModelFile) -> Rule:
     """The rule for a model of one node: lengths and kept keys by their place among the node's inputs."""
 
     def meaning(value: onnx.ValueInfoProto, shape: tuple[int, ...], known: Shapes) -> NDArray[np.generic] | None:
-        position = list(it.node.input).index(value.name)
-        rule = _LENGTHS.get((it.node.domain, it.node.op_type, position))
-        if rule is None or element(value) not in _INTEGERS:
-            return None
         try:
-            return np.full(shape, rule(it.node, known), storage(value))
+            return by_place(it.node, value, shape, known)
         except (IndexError, KeyError) as error:
             raise UnusableModel(f"{it.path}: the inputs have other ranks than {it.node.op_type} takes") from error
 
     return meaning
+
+
+def by_place(
+    node: onnx.NodeProto, value: onnx.ValueInfoProto, shape: tuple[int, ...], known: Shapes
+) -> NDArray[np.generic] | None:
+    """What an integer input of `node` holds where everything counts; None where its place says nothing.
+
+    Raises KeyError where that follows from an input that is not `known`, IndexError where that has another rank.
+    """
+    rule = _LENGTHS.get((node.domain, node.op_type, list(node.input).index(value.name)))
+    if rule is None or element(value) not in _INTEGERS:
+        return None
+    return np.full(shape, rule(node, known), storage(value))
 
 
 def _hold(value: onnx.ValueInfoProto, array: NDArray[np.generic], symbols: dict[str, int], source: str) -> None:

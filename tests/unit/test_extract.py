@@ -229,6 +229,23 @@ def test_inputs_mean_what_their_names_say() -> None:
     assert 0.5 < made["past_key_values.0.key"].std() < 2.0
 
 
+@pytest.mark.parametrize("past", [0, 5, 12])
+@pytest.mark.parametrize("rows", ["query", "rows"])
+def test_lengths_that_are_inputs_say_the_past_that_the_buffers_have(rows: str, past: int) -> None:
+    """By their place in the node, or by symbolic dimensions where the node's query is computed."""
+    values = [models.value(rows, ["batch", "seq", 64]), models.value("cache", ["batch", 2, "past_len", 16])]
+    values += [models.value("seqlens_k", ["batch"], models.INT32)]
+    values += [models.value("total_sequence_length", [1], models.INT32)]
+    names = ["query", "query", "query", "cache", "cache", "seqlens_k", "total_sequence_length"]
+    node = helper.make_node("GroupQueryAttention", names, ["y"], domain=models.MICROSOFT)
+    before = [] if rows == "query" else [helper.make_node("Identity", [rows], ["query"])]
+    proto = helper.make_model(helper.make_graph([*before, node], "g", values, [models.value("y", None)]))
+    sizes = inputs.sizes(entrance(*values), {"seq": 3, "past_len": past})
+    made = feeds.generated(entrance(*values), 0, sizes, LIMIT, inputs.meaning(proto))
+    assert made["seqlens_k"].tolist() == [3 + past - 1]
+    assert made["total_sequence_length"].tolist() == [3 + past]
+
+
 def test_attention_in_plain_operators_is_found_and_other_softmaxes_are_not() -> None:
     proto = models.bert()
     found = pattern.find(proto.graph)
