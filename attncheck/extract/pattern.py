@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import onnx
+from onnx import numpy_helper
 
 from attncheck.graph.model_file import PRODUCTS
+from attncheck.scenario.axes import spell
 from attncheck.scenario.model import DType
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -26,6 +29,7 @@ class Pattern:
 
     before, softmax, behind   the nodes, in order
     masked                    whether something is added to the scores, or chosen instead of them
+    softcap                   what scores are capped by, by a Tanh: 0.0 for none, None where no constant says it
     query, key, value         names of the two factors of the first product and of the second's right one
     """
 
@@ -33,6 +37,12 @@ class Pattern:
     softmax: onnx.NodeProto
     behind: onnx.NodeProto
     masked: bool
+    softcap: float | None = 0.0
+
+    @property
+    def axis(self) -> int:
+        """The axis of the scores that the softmax is over, which is attention's where it is the last."""
+        return next((it.i for it in self.softmax.attribute if it.name == "axis"), -1)
 
     @property
     def operands(self) -> tuple[str, str, str]:
@@ -47,30 +57,76 @@ def find(graph: onnx.GraphProto) -> tuple[Pattern, ...]:
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
+    ranks, numbers = dict(_ranks(graph)), dict(_numbers(graph))
     found = []
     for node in graph.node:
         if node.op_type != "Softmax":
             continue
-        before, masked = _product_before(node, makers)
+        before, between = _product_before(node, makers)
         behind = _product_behind(node, readers)
-        if before is not None and behind is not None:
-            found.append(Pattern(before, node, behind, masked))
+        if before is None or behind is None:
+            continue
+        masked = any(it.op_type in _MASKS for it in between)
+        it = Pattern(before, node, behind, masked, _softcap(between, readers, numbers))
+        if is_over_keys(it, next((ranks[name] for name in it.operands if name in ranks), None)):
+            found.append(it)
     return tuple(found)
+
+
+def is_over_keys(it: Pattern, rank: int | None) -> bool:
+    """Whether the softmax is over the last axis of scores of `rank` axes; with None, whether it may be."""
+    return it.axis == -1 or (it.axis >= 0 if rank is None else it.axis % rank == rank - 1)
+
+
+def _ranks(graph: onnx.GraphProto) -> Iterator[tuple[str, int]]:
+    """Tensors whose number of axes the graph itself says."""
+    for value in (*graph.input, *graph.value_info):
+        if value.type.tensor_type.HasField("shape"):
+            yield value.name, len(value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        if node.op_type == "Transpose":
+            yield from ((node.output[0], len(it.ints)) for it in node.attribute if it.name == "perm")
+
+
+def _numbers(graph: onnx.GraphProto) -> Iterator[tuple[str, float]]:
+    """Constants of one element, whose data is not external."""
+    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
+    tensors += [
+        (node.output[0], it.t) for node in graph.node if node.op_type == "Constant" for it in node.attribute
+        if it.name == "value"
+    ]  # fmt: skip
+    for name, tensor in tensors:
+        if math.prod(tensor.dims) == 1 and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            yield name, float(numpy_helper.to_array(tensor).reshape(-1)[0])
+
+
+def _softcap(
+    between: Iterable[onnx.NodeProto], readers: Mapping[str, Sequence[onnx.NodeProto]], numbers: Mapping[str, float]
+) -> float | None:
+    """What the Tanh among the nodes before a softmax is multiplied by: 0.0 without one, None where that is not seen."""
+    tanh = next((node for node in between if node.op_type == "Tanh"), None)
+    if tanh is None:
+        return 0.0
+    for node in readers.get(tanh.output[0], ()):
+        factors = [numbers[name] for name in node.input if name in numbers]
+        if node.op_type == "Mul" and factors and factors[0] > 0.0:
+            return factors[0]
+    return None
 
 
 def _product_before(
     softmax: onnx.NodeProto, makers: Mapping[str, onnx.NodeProto]
-) -> tuple[onnx.NodeProto | None, bool]:
-    """The nearest product whose result becomes the scores, and whether a mask comes in on the way."""
-    layer, masked = [softmax], False
+) -> tuple[onnx.NodeProto | None, list[onnx.NodeProto]]:
+    """The nearest product whose result becomes the scores, and the nodes on the way."""
+    layer, between = [softmax], list[onnx.NodeProto]()
     for _ in range(FARTHEST):
         above = list(_makers(layer, makers))
         product = next((node for node in above if node.op_type in PRODUCTS and len(node.input) > 1), None)
         if product is not None:
-            return product, masked
+            return product, between
         layer = [node for node in above if node.op_type in _BETWEEN]
-        masked = masked or any(node.op_type in _MASKS for node in layer)
-    return None, False
+        between += layer
+    return None, []
 
 
 def _makers(nodes: Iterable[onnx.NodeProto], makers: Mapping[str, onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -101,7 +157,7 @@ def case(it: Pattern, shapes: Shapes, dtype: str) -> str:
     """What `--case` takes for one ai.onnx Attention of the same sizes, or "" where the shapes are not attention's.
 
     The products are [(batch,) heads, q_len, head_dim] x [.., head_dim, kv_len] and [.., kv_len, v_head_dim]; of three
-    axes the first counts as heads.
+    axes the first counts as heads. A softcap that no constant says leaves no case.
     """
     query, key, value = (shapes.get(name, ()) for name in it.operands)
     if not len(query) == len(key) == len(value) or len(query) not in (3, 4) or it.before.op_type == "Einsum":
@@ -110,10 +166,11 @@ def case(it: Pattern, shapes: Shapes, dtype: str) -> str:
     rows, dim, keys, value_dim = query[-2], query[-1], value[-2], value[-1]
     if dim not in key[-2:] or keys not in key[-2:] or dtype not in get_args(DType):
         return ""
-    if 0 in (batch, heads, rows, dim, keys, value_dim):
+    if 0 in (batch, heads, rows, dim, keys, value_dim) or it.softcap is None:
         return ""
     words = [f"op=attention dtype={dtype} batch={batch} heads={heads} head_dim={dim} q_len={rows}"]
     words += [f"v_head_dim={value_dim}"] if value_dim != dim else []
     words += [f"kv_len={keys}"] if keys != rows else []
+    words += [f"softcap={spell(it.softcap)}"] if it.softcap else []
     words += ["causal=false"] + (["bias=1x1xSxT"] if it.masked else [])
     return " ".join(words)

@@ -249,9 +249,15 @@ def _spelt(
     except UnusableModel as refused:
         return tuple(Spelt(it, "", _shortened(source, refused)) for it in found)
     shapes = {name: tuple(int(size) for size in values[_SHAPE + name]) for name in names}
-    cases = [pattern.case(it, shapes, str(values[it.operands[0]].dtype)) for it in found]
-    laid_out = "the tensors are not laid out as attention's"
-    return tuple(Spelt(it, case, "" if case else laid_out) for it, case in zip(found, cases, strict=True))
+    over_keys = [it for it in found if pattern.is_over_keys(it, len(shapes[it.operands[0]]))]
+    cases = [pattern.case(it, shapes, str(values[it.operands[0]].dtype)) for it in over_keys]
+    return tuple(Spelt(it, case, "" if case else _no_case(it)) for it, case in zip(over_keys, cases, strict=True))
+
+
+def _no_case(it: Pattern) -> str:
+    if it.softcap is None:
+        return "its scores go through a Tanh, and no constant says what softcap that is"
+    return "the tensors are not laid out as attention's"
 
 
 def generated(source: Source, seed: int, said: Mapping[str, int], limit: int) -> Feed:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from attncheck.extract import branches, capture, inputs, language, masks, pattern, source
 from attncheck.graph import feeds, read, write
@@ -264,6 +264,31 @@ def test_a_pattern_is_told_as_the_case_of_its_sizes() -> None:
     assert (case.batch, case.heads, case.q_len, case.kv_len, case.dtype) == (2, 4, (3, 3), (5, 5), "float16")
     assert (case.head_dim, case.v_head_dim, case.bias, case.causal) == (8, 6, "1x1xSxT", False)
     assert pattern.case(it, dict.fromkeys(it.operands, (3,)), "float32") == ""
+
+
+@pytest.mark.parametrize(("axis", "found"), [(-1, True), (3, True), (2, False), (-2, False), (1, False)])
+def test_a_softmax_over_another_axis_than_the_keys_is_no_attention(axis: int, found: bool) -> None:
+    proto = models.bert(layers=1)
+    (softmax,) = (node for node in proto.graph.node if node.op_type == "Softmax")
+    softmax.attribute[0].i = axis
+    assert bool(pattern.find(proto.graph)) == found
+
+
+@pytest.mark.parametrize(("factor", "softcap"), [(30.0, 30.0), (None, None)])
+def test_a_tanh_between_product_and_softmax_is_a_softcap(factor: float | None, softcap: float | None) -> None:
+    proto = models.bert(layers=1)
+    add = next(node for node in proto.graph.node if node.name.endswith("self/Add"))
+    capped = [helper.make_node("Tanh", [add.input[0]], ["bent"])]
+    if factor is not None:
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(factor, np.float32), "cap"))
+        capped += [helper.make_node("Mul", ["bent", "cap"], ["capped"])]
+    add.input[0] = capped[-1].output[0]
+    proto.graph.node.extend(capped)
+    (it,) = pattern.find(proto.graph)
+    assert it.softcap == softcap
+    shapes = dict(zip(it.operands, ((2, 4, 3, 8), (2, 4, 8, 5), (2, 4, 5, 6)), strict=True))
+    text = pattern.case(it, shapes, "float32")
+    assert ("softcap=30" in text.split()) if factor else text == ""
 
 
 def test_only_what_a_tensor_needs_is_run() -> None:
