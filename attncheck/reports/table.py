@@ -116,7 +116,7 @@ class Table:
     def _result(self, result: Result) -> list[Line]:
         self._starred |= result.auto
         self._instead[result.instead] += bool(result.instead)
-        note = "reference refused" if rows.refused(result) else ""
+        note = _note(result)
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
             lines.append(line(DETAIL_INDENT + note, "caution"))
@@ -138,6 +138,13 @@ class Table:
                 lines += paragraph(said, self._layout.width, "", hanging="  ")
         lines += [line(f"backend {name} could not start: none of its results are here") for name in self._unavailable]
         return [*lines, summary.summary(event)]
+
+
+def _note(result: Result) -> str:
+    """What stands beside the verdict: that the reference refused, or that wrong numbers are somebody's reading."""
+    if rows.refused(result):
+        return "reference refused"
+    return str(Flag.DISPUTED) if Flag.DISPUTED in result.flags and result.verdict is not Verdict.PASS else ""
 
 
 def _cells(result: Result, note: str) -> Cells:

@@ -156,6 +156,17 @@ def _axes(document: Document) -> frozenset[str]:
     return frozenset(entry.key.text for entry in document.root.entries())
 
 
+def _with_form(mistake: Diagnostic, root: Node) -> Diagnostic:
+    """A mistake in the value of an axis that takes a list, with how one is written here, where nothing else is said."""
+    lists = [
+        entry.value
+        for entry in root.entries()
+        if entry.key.text in AXES and isinstance(AXES[entry.key.text].values, PerBatch | NumberList)
+    ]
+    inside = any(node.column <= mistake.column < node.column + node.width for node in lists)
+    return replace(mistake, hint="a list is written 3+1+5") if inside and not mistake.hint else mistake
+
+
 def _checked(document: Document, before: Mapping[str, Value], memory_limit: int, case: str = "") -> dict[str, Value]:
     """The values of `document` over those of `before`. Raises ScenarioErrors for every mistake."""
     from attncheck.scenario.findings import check
@@ -164,7 +175,7 @@ def _checked(document: Document, before: Mapping[str, Value], memory_limit: int,
     root = document.root
     assert root is not None
     checked = check(document, root, Assignments)
-    mistakes = [*document.mistakes, *checked.mistakes]
+    mistakes = [*document.mistakes, *(_with_form(it, root) for it in checked.mistakes)]
     nodes = {entry.key.text: entry.value for entry in root.entries() if entry.key not in checked.unusable}
     broken = frozenset(axis for axis, node in nodes.items() if not checked.unusable.isdisjoint(node.within()))
     values = {**before, **{axis: value_of(node) for axis, node in nodes.items() if axis not in broken}}

@@ -122,6 +122,11 @@ def test_who_is_alone_is_said_below_the_row_and_the_numbers_behind_it_with_verbo
     assert "largest differences: reference to oracle 3.1e-4" in text(report(run, 80, Detail.VERBOSE))
 
 
+def test_wrong_numbers_that_are_disputed_are_said_so_in_their_own_row() -> None:
+    bad = events.result("a::b", Verdict.MISMATCH, worst=events.MISMATCH, flags=(Flag.DISPUTED,))
+    assert text(report([events.finished(bad)], 120)).splitlines()[1].endswith("mismatch  disputed")
+
+
 def test_a_reference_that_refused_is_said_in_the_row_where_there_is_room_and_below_it_elsewhere() -> None:
     run: list[Event] = [events.finished(events.result("a::b", flags=(Flag.REFERENCE_REFUSED,)))]
     assert text(report(run, 120)).splitlines()[1].endswith("pass  reference refused")
