@@ -25,6 +25,8 @@ def chosen(text: str, package: str, python: str) -> tuple[str, ...]:
     low, is_range, high = text.partition(RANGE)
     if not is_range:
         return tuple(sorted(dict.fromkeys(text.split(",")), key=_version))
+    if _version(low) > _version(high) and not _begins(_version(low), _version(high)):
+        raise UnknownReleases(f"{text!r} is reversed: {low} comes after {high}; write {high}{RANGE}{low}")
     found = within(released(package, python), low, high)
     if not found:
         raise UnknownReleases(f"no version of {package} from {low} to {high} is released for this Python")

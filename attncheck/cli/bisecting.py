@@ -40,7 +40,7 @@ def search(asked: Alone, wanted: str) -> ExitCode:
     of = f"{plural(len(versions), 'version')}, {versions[0]} to {versions[-1]}"
     click.echo(f"{asked.given.id} on {asked.named}: {of}")
     found = bisect(versions, ask)
-    return _say(found, len(versions))
+    return say(found, len(versions))
 
 
 def _versions(asked: Alone, wanted: str) -> tuple[str, ...]:
@@ -58,8 +58,12 @@ def _versions(asked: Alone, wanted: str) -> tuple[str, ...]:
         raise Stop(f"--versions: {unknown}", ExitCode.USAGE) from None
 
 
-def _say(found: Bisection, versions: int) -> ExitCode:
-    ran = f"{len(found.asked)} of {plural(versions, 'version')} were run"
+def say(found: Bisection, versions: int) -> ExitCode:
+    """Say what was found over so many versions, and give the exit code."""
+    answered = sum(answer is not None for _, answer in found.asked)
+    passed = len(found.asked) - answered
+    ran = f"{answered} of {plural(versions, 'version')} {'was' if versions == 1 else 'were'} run"
+    ran += f"; {passed} could not be" if passed else ""
     for change in found.changes:
         untold = f" (between them, {', '.join(change.untold)} cannot be told)" if change.untold else ""
         click.echo(f"from {change.before} to {change.after}: {change.was} becomes {change.becomes}{untold}")

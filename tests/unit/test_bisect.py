@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncheck.backends.releases import UnknownReleases, chosen, within
-from attncheck.bisect import Bisection, bisect
+from attncheck.bisect import Bisection, Change, bisect
+from attncheck.cli import bisecting
 
 
 def search(answers: Sequence[str | None]) -> tuple[Bisection, list[int]]:
@@ -80,3 +81,18 @@ def test_a_list_is_taken_as_it_is_and_sorted_and_what_is_no_version_is_refused()
     assert chosen("1.23.2,1.9.0,1.23.2", "onnxruntime", "python") == ("1.9.0", "1.23.2")
     with pytest.raises(UnknownReleases, match="'newest' is not a version"):
         chosen("1.20.1,newest", "onnxruntime", "python")
+
+
+@pytest.mark.parametrize("text", ["1.32..1.20", "1.20.1..1.20.0"])
+def test_a_range_from_the_later_to_the_earlier_is_told_to_be_reversed(text: str) -> None:
+    low, _, high = text.partition("..")
+    with pytest.raises(UnknownReleases, match=f"is reversed: {low} comes after {high}; write {high}..{low}"):
+        chosen(text, "onnxruntime", "python")
+
+
+def test_a_version_that_could_not_be_told_is_not_counted_as_run(capsys: pytest.CaptureFixture[str]) -> None:
+    change = Change("1", "3", "pass", "mismatch")
+    bisecting.say(Bisection((("1", "pass"), ("2", None), ("3", "mismatch")), (change,)), 9)
+    assert capsys.readouterr().out.splitlines()[-1] == "2 of 9 versions were run; 1 could not be"
+    bisecting.say(Bisection((("1", "pass"),), ()), 1)
+    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 version was run"
