@@ -78,7 +78,7 @@ class ExitCode(IntEnum):
         "bisect: no change was found; bench: a ratio fell below the share of the baseline's that was asked for"
     )
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
-    INTERNAL = 3, "attncheck's own fault, or a journal that it could not go on writing"
+    INTERNAL = 3, "attncheck's own fault, or a file that it could not go on writing, as on a full disk"
     BACKEND = 4, "a backend or adapter asked for could not start"
     NOTHING = 5, "nothing was selected, or all was skipped"
     UNFINISHED = 6, "minimize: the budget was spent, or the smallest case fails too seldom; the best so far is written"

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from attncheck import __version__
 from attncheck.bundle import fresh, issue, script, words
+from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, Again, again
 from attncheck.bundle.fresh import Rerun
 from attncheck.bundle.runtimes.several import numbered
 from attncheck.bundle.subject import Piece, Subject, plain
@@ -29,9 +30,7 @@ from attncheck.scenario import ScenarioErrors, load
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.written import file_text
 
-FORMAT = 1
 CASE, MODEL, INPUTS, EXPECTED = "case.yaml", "model.onnx", "inputs.npz", "expected.npz"
-MINIMAL, ENVIRONMENT = "minimal.json", "environment.json"
 SCENARIO = "failing"
 """What the one scenario of case.yaml is called."""
 
@@ -80,19 +79,27 @@ def check_place(folder: Path) -> None:
         raise NoPlace(f"{folder} is a file; name a folder")
 
 
-def write(folder: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None = None) -> Bundle:
+def write(
+    folder: Path,
+    it: Subject,
+    scenario: Scenario | None,
+    minimal: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Bundle:
     """Write the bundle of `it` into `folder`, and beside it as a zip file. Raises NoPlace, Unscripted, OSError.
 
     scenario  what the case was asked for as: a session, say, of which `it` is one step
     minimal   what `minimize` has found, as minimal.json holds it; without, that of the folder, where it has one
+    options   of the call, those that decide what the case comes to, by parameter name
     """
     check_place(folder)
     minimal = _minimal(folder) if minimal is None else minimal
+    run = again(it, options or {})
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as name:
         made = Path(name) / folder.absolute().name
         made.mkdir()
-        rerun, lacks = _fill(made, it, scenario, minimal)
+        rerun, lacks = _fill(made, it, scenario, minimal, run)
         files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
         archive = folder.absolute().with_name(f"{folder.absolute().name}.zip")
         content = _zipped(made, files)
@@ -101,8 +108,10 @@ def write(folder: Path, it: Subject, scenario: Scenario | None, minimal: Mapping
     return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun, lacks)
 
 
-def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None) -> tuple[Rerun, str]:
-    case = _case_file(made, it, scenario)
+def _fill(
+    made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None, run: Again
+) -> tuple[Rerun, str]:
+    case = _case_file(made, it, scenario, run)
     for number, call in enumerate(it.calls):
         model, inputs, expected = (numbered(name, it)[number] for name in (MODEL, INPUTS, EXPECTED))
         stated = {answer.output: np.where(answer.stated, answer.values, np.nan) for answer in call.answers}
@@ -110,40 +119,48 @@ def _fill(made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[s
         (made / inputs).write_bytes(_npz(call.case.inputs))
         (made / expected).write_bytes(_npz(stated))
     parts = script.piece(it)
-    for name, content in parts.files.items():
+    for name, content in {**parts.files, **run.files}.items():
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_bytes(content)
-    text, rerun = _shown(made, it, parts)
-    environment = _environment(it, rerun, f"pip install {shlex.join(parts.needs)}")
+    text, rerun = _shown(made, it, parts, minimal)
+    environment = _environment(it, rerun, run, parts.needs)
     (made / ENVIRONMENT).write_text(json.dumps(environment, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if minimal is not None:
+        minimal = {**minimal, "backend": run.backend, "settings": _within(minimal.get("settings"), run)}
         (made / MINIMAL).write_text(json.dumps(minimal, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     told = issue.text(it, environment, text, rerun, case, minimal, "" if rerun.shows else parts.lacks)
     (made / issue.NAME).write_text(told, encoding="utf-8")
     return rerun, parts.lacks
 
 
-def _shown(made: Path, it: Subject, parts: Piece) -> tuple[str, Rerun]:
+def _shown(made: Path, it: Subject, parts: Piece, minimal: Mapping[str, Any] | None) -> tuple[str, Rerun]:
     """The script, and what it came to. Wrong numbers that did not show at once get more runs."""
-    text, rerun = _run(made, it, parts, 1)
+    about = words.about(it, minimal)
+    text, rerun = _run(made, it, parts, about, 1)
     if rerun.code == 0 and it.worst is not None:
-        text, rerun = _run(made, it, parts, MORE_RUNS)
+        text, rerun = _run(made, it, parts, about, MORE_RUNS)
     for cache in made.rglob("__pycache__"):
         shutil.rmtree(cache, ignore_errors=True)
     return text, rerun
 
 
-def _run(made: Path, it: Subject, parts: Piece, runs: int) -> tuple[str, Rerun]:
-    text = script.text(it, parts, words.title(it), words.about(it), runs)
+def _run(made: Path, it: Subject, parts: Piece, about: str, runs: int) -> tuple[str, Rerun]:
+    text = script.text(it, parts, words.title(it), about, runs)
     (made / script.NAME).write_text(text, encoding="utf-8")
     return text, fresh.rerun(made / script.NAME, it.launch.python, it.launch.environment)
 
 
-def _case_file(made: Path, it: Subject, scenario: Scenario | None) -> str | None:
+def _within(settings: Any, run: Again) -> dict[str, Any]:
+    """The settings of a search with the files that they name as they lie in the bundle."""
+    named = {name: run.options.get(name) for name in ("shaders", "thresholds")}
+    return {**(settings if isinstance(settings, dict) else {}), **named}
+
+
+def _case_file(made: Path, it: Subject, scenario: Scenario | None, run: Again) -> str | None:
     """Write the scenario as a file, where it loads and gives the same case again; its text."""
     if scenario is None:
         return None
-    heading = f"{words.title(it)}\nRun it: attncheck run {CASE} --backend {it.result.backend}"
+    heading = f"{words.title(it)}\nRun it, in this folder: {run.command(CASE)}"
     text = file_text(scenario, SCENARIO, heading)
     (made / CASE).write_text(text, encoding="utf-8")
     try:
@@ -157,7 +174,7 @@ def _case_file(made: Path, it: Subject, scenario: Scenario | None) -> str | None
     return text
 
 
-def _environment(it: Subject, rerun: Rerun, install: str) -> dict[str, Any]:
+def _environment(it: Subject, rerun: Rerun, run: Again, needs: Sequence[str]) -> dict[str, Any]:
     device = {name: value for name, value in it.hello.device.items() if name not in {"limits", "file", "refuses"}}
     reference = it.reference
     return {
@@ -166,23 +183,31 @@ def _environment(it: Subject, rerun: Rerun, install: str) -> dict[str, Any]:
         "case": it.case.id,
         "digest": it.case.digest,
         "backend": it.result.backend,
+        "run": run.document,
         "kernel": it.result.kernel,
         "verdict": str(it.result.verdict),
         "reference": None if reference is None else {"backend": reference.backend, "verdict": str(reference.verdict)},
-        "versions": dict(it.hello.versions),
+        "versions": _versions(it, needs),
         "device": plain(device),
         "python": fresh.version(it.launch.python),
         "platform": platform.platform(),
         "requirements": list(it.required),
         "environment": dict(it.launch.environment),
         "repro": {
-            "install": install,
+            "install": f"pip install {shlex.join(needs)}",
             "exit_code": rerun.code,
             "shows": rerun.shows,
             "seconds": round(rerun.seconds, 3),
             "output": rerun.output.splitlines(),
         },
     }
+
+
+def _versions(it: Subject, needs: Sequence[str]) -> dict[str, str]:
+    """What the worker said, and of what else the script needs what is known; the Python is told beside them."""
+    pinned = (need.partition("==") for need in needs)
+    told = {name: version for name, version in it.hello.versions.items() if name != "python"}
+    return told | {name: version for name, _, version in pinned if version and name not in told}
 
 
 def _minimal(folder: Path) -> Mapping[str, Any] | None:

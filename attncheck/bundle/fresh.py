@@ -28,7 +28,7 @@ class OnlyBeside(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name != "attncheck":
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, [os.getcwd()])
+        found = importlib.machinery.PathFinder.find_spec(name, [os.path.join(os.getcwd(), "beside")])
         if found is None:
             raise ModuleNotFoundError("attncheck is kept away: the script must not need it", name=name)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +11,11 @@ from attncheck.bundle import words
 from attncheck.bundle.fresh import Rerun
 from attncheck.bundle.subject import Subject
 from attncheck.reports import describe
+from attncheck.vocabulary import Verdict
 
 NAME = "issue.md"
 LISTED = 12
 """Neighbours that are listed; minimal.json holds all."""
-
-_STEP = re.compile(r"(\w+) (\S+) -> (\S+)")
 
 
 def text(
@@ -37,7 +36,7 @@ def text(
     parts = [
         f"# {words.title(it)}",
         _environment(environment),
-        "\n".join(["## What is wrong", "", *(f"- {line}" for line in words.numbers(it))]),
+        "\n".join(["## What is wrong", "", *(f"- {line}" for line in words.numbers(it, minimal))]),
         _case(it, case, minimal),
         *_neighbours(minimal),
         _reproduction(environment, rerun, lacks),
@@ -68,27 +67,32 @@ def _case(it: Subject, case: str | None, minimal: Any) -> str:
 
 
 def _neighbours(minimal: Any) -> list[str]:
-    """What the cases one step simpler do: a line of those that change one size, and a table of the others."""
+    """What the cases one step simpler do, a row each: first those that are wrong in another way, then those right."""
     if not minimal or not minimal.get("neighbours"):
         return []
-    found: Sequence[Mapping[str, Any]] = minimal["neighbours"]
-    lines = ["## What its neighbours do", ""]
-    steps = [(step, each) for each in found if (step := _STEP.fullmatch(each["change"])) is not None]
-    sizes = [f"{step[1]}={step[3]} {_said(each)}, {step[1]}={step[2]} wrong" for step, each in steps]
-    lines += ["; ".join(sizes) + "."] if sizes else []
-    others = [each for each in found if _STEP.fullmatch(each["change"]) is None]
-    if others:
-        lines += ["", "| one step simpler | what it does |", "| --- | --- |"]
-        lines += [f"| {each['change']} | {_said(each)} |" for each in others[:LISTED]]
-    if len(others) > LISTED:
-        lines += ["", f"And {len(others) - LISTED} more, in minimal.json."]
+    found: Sequence[Mapping[str, Any]] = sorted(minimal["neighbours"], key=lambda it: it["verdict"] == Verdict.PASS)
+    lines = ["## What its neighbours do", "", "Cases one step simpler than this one:", ""]
+    lines += ["| step | result |", "| --- | --- |"]
+    lines += [f"| {each['change']} | {_said(each)} |" for each in found[:LISTED]]
+    if len(found) > LISTED:
+        counted = Counter(_said(each) for each in found[LISTED:])
+        lines += ["", f"And {len(found) - LISTED} more, in minimal.json: {_counted(counted)}."]
     return ["\n".join(lines)]
 
 
+def _counted(results: Mapping[str, int]) -> str:
+    return ", ".join(f"{many} {result}" for result, many in sorted(results.items(), reverse=True))
+
+
 def _said(each: Mapping[str, Any]) -> str:
+    """Right, or wrong and how: one word for each, whatever a verdict is called."""
+    if each["verdict"] == Verdict.PASS:
+        return "right"
     if each["same"]:
         return "wrong in the same way"
-    return "right" if each["verdict"] == "pass" else each["verdict"]
+    if each["verdict"] in (Verdict.UNSUPPORTED, Verdict.QUARANTINED):
+        return "not run"
+    return f"wrong in another way: {'other numbers' if each['verdict'] == Verdict.MISMATCH else each['verdict']}"
 
 
 def _reproduction(environment: Mapping[str, Any], rerun: Rerun, lacks: str) -> str:

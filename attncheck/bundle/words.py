@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from attncheck.bundle.subject import Subject
+from attncheck.oracle.conventions import followed
 from attncheck.reports import describe
 from attncheck.reports.numbers import number
 from attncheck.vocabulary import Verdict
@@ -55,13 +57,16 @@ def where(it: Subject) -> str:
     return runtime if not place or str(place) in runtime else ", ".join(filter(None, (runtime, str(place))))
 
 
-def about(it: Subject) -> str:
-    """Paragraphs: the case, its numbers, what they look like, who agrees with whom."""
-    return "\n\n".join([describe.origin(it.origin), "\n".join(numbers(it))])
+def about(it: Subject, minimal: Mapping[str, Any] | None = None) -> str:
+    """Paragraphs: the case, its numbers, what they look like, who agrees with whom; `minimal` as for `numbers`."""
+    return "\n\n".join([describe.origin(it.origin), "\n".join(numbers(it, minimal))])
 
 
-def numbers(it: Subject) -> list[str]:
-    """A line for each thing that was seen."""
+def numbers(it: Subject, minimal: Mapping[str, Any] | None = None) -> list[str]:
+    """A line for each thing that was seen.
+
+    minimal   what `minimize` has found, as minimal.json holds it: what a small case looks like may be chance
+    """
     result, worst = it.result, it.worst
     if it.problem.invalid and result.verdict is Verdict.ERROR and result.evidence is not None:
         return [f"It must be refused: {it.problem.invalid}."]
@@ -71,7 +76,21 @@ def numbers(it: Subject) -> list[str]:
     if math.isfinite(worst.error):
         lines.append(f"off by {number(worst.error)}, where rounding may lead {number(worst.tolerance)} away")
     lines += [result.diagnosis] if result.diagnosis else []
-    lines += describe.convention(result.convention) if result.convention is not None else []
+    lines += _convention(it, minimal)
     lines += describe.others(result.differences, worst)
     lines += describe.attribution(result.attribution, numbers=False) if result.attribution is not None else []
     return lines
+
+
+def _convention(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
+    """Which other reading of the text these numbers follow, and how sure that is of a case that was shrunk."""
+    found = it.result.convention
+    if found is None:
+        return []
+    if not minimal or not isinstance(minimal.get("failure"), Mapping):
+        return describe.convention(found)
+    before = set(minimal["failure"].get("wrong", ())) & set(it.result.wrong)
+    if followed(it.problem, sorted(before)) == found:
+        return [*describe.convention(found), "the larger case that this one was shrunk from is alike in that"]
+    first, *rest = describe.convention(found)
+    return [f"in this smallest case only, and so perhaps by chance, like {first}", *rest]

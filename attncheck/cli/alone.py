@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ import click
 
 from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
-from attncheck.bundle.contents import CASE, ENVIRONMENT, INPUTS, MODEL
+from attncheck.bundle.again import ENVIRONMENT, FOLDERS, MINIMAL, OPTIONS, Again, Unreadable, read
+from attncheck.bundle.contents import CASE, INPUTS, MODEL
 from attncheck.cli import configuration, options, selection
 from attncheck.cli.choosing import policy
 from attncheck.cli.invocation import said
@@ -32,6 +32,7 @@ class Alone:
 
     named      the backend's name as the call or the bundle says it
     reference  None where there is none, or the backend is it
+    shaping    options that the call or the bundle says and that decide what the case comes to, by parameter name
     """
 
     given: Given
@@ -39,6 +40,7 @@ class Alone:
     settings: Settings
     reference: Backend | None
     options: Options
+    shaping: Mapping[str, Any]
 
     @property
     def backend(self) -> Backend:
@@ -54,28 +56,88 @@ def alone(ctx: click.Context, given: Mapping[str, Any]) -> Iterator[Alone]:
     """
     if not (given["what"] or given["case"]):
         raise click.UsageError("name the case: its id, a bundle, a scenario file with one case, or --case AXES", ctx)
-    with bundled(given) as words:
-        case = selection.single(ctx.obj, words)
-        settings = _settings(ctx, given)
+    with bundled(ctx, given) as words:
+        case = single(ctx, words)
+        settings = _settings(ctx, words)
         named = _one(words["backend"]) or options.DEFAULT_CANDIDATE
-        reference = given["reference"]
+        reference = words["reference"]
         wanted = None if reference in {options.NO_REFERENCE, named} else backend(reference, settings)
-        limits = Options(time_limit=given["time_limit"], memory_limit=given["backend_memory"])
-        yield Alone(case, named, settings, wanted, limits)
+        limits = Options(time_limit=words["time_limit"], memory_limit=words["backend_memory"])
+        yield Alone(case, named, settings, wanted, limits, shaping(ctx))
 
 
 @contextmanager
-def bundled(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The parameters of a call in which a bundle is the one word: those of what is in it, and of its backend.
+def bundled(
+    ctx: click.Context, given: Mapping[str, Any], lasting: Path | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """The parameters of a call in which a bundle is the one word: those of what is in it, of its backend and options.
 
-    Any other call's are as they were. Raises Stop.
+    Any other call's are as they were; `folder` is where the bundle lies, unpacked. What a bundle says counts as said by
+    the call, where the call names no other backend and does not say it itself. Raises Stop.
+
+    lasting   a folder that outlasts the call: files that the backend of a zip file is made of are put there
     """
-    with _unpacked(given["what"]) as bundle:
+    with unpacked(given["what"]) as bundle:
         if bundle is None:
             yield given
-        else:
-            backends = given["backend"] or tuple(filter(None, [_backend_of(bundle)]))
-            yield {**given, "backend": backends, **_within(bundle, given)}
+            return
+        found = _read(bundle)
+        if found is not None and lasting is not None and _packed(given["what"]):
+            found = _lasting(found, bundle, lasting)
+        yield {**given, "folder": bundle, **_within(bundle, given), **_again(ctx, found, given)}
+
+
+def single(ctx: click.Context, words: Mapping[str, Any]) -> Given:
+    """The case of a call that `bundled` has read; one that came in a zip file is called by that. Raises Stop."""
+    case = selection.single(ctx.obj, words)
+    if not _packed(ctx.params["what"]):
+        return case
+    return replace(case, id=f"{ctx.params['what'][0]}::{case.id.rpartition('::')[2]}")
+
+
+def shaping(ctx: click.Context) -> dict[str, Any]:
+    """The options of a call, its bundle's among them, that decide what a case comes to, by parameter name."""
+    return {name: ctx.params[name] for name in OPTIONS if name in ctx.params and said(ctx, name)}
+
+
+def _packed(what: Sequence[str]) -> bool:
+    """Whether a call's one word is a zip file."""
+    return len(what) == 1 and Path(what[0]).suffix == ZIP
+
+
+def _read(bundle: Path) -> Again | None:
+    try:
+        return read(bundle)
+    except Unreadable as unreadable:
+        raise Stop(str(unreadable), ExitCode.USAGE) from None
+
+
+def _lasting(found: Again, bundle: Path, folder: Path) -> Again:
+    """What a bundle says of how to run it, its files copied into `folder`. Raises Stop where others are there."""
+    for name in FOLDERS:
+        for file in (it for it in sorted(bundle.glob(f"{name}/**/*")) if it.is_file()):
+            there = folder / file.relative_to(bundle)
+            if there.is_file() and there.read_bytes() != file.read_bytes():
+                raise Stop(f"{there} is another than the bundle's; name another folder with --out", ExitCode.USAGE)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_bytes(file.read_bytes())
+
+    def moved(value: Any) -> Any:
+        return value.replace(str(bundle), str(folder), 1) if isinstance(value, str) else value
+
+    return replace(found, backend=moved(found.backend), options={k: moved(it) for k, it in found.options.items()})
+
+
+def _again(ctx: click.Context, found: Again | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The backend of a bundle and its options, noted as said by this call: so printed commands have them too."""
+    if found is None or (said(ctx, "backend") and given["backend"] != (found.backend,)):
+        return {}
+    taken = {name: value for name, value in found.options.items() if name in given and not said(ctx, name)}
+    taken["backend"] = (found.backend,)
+    for name, value in taken.items():
+        ctx.params[name] = value
+        ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
+    return taken
 
 
 def backend(name: str, settings: Settings) -> Backend:
@@ -103,11 +165,11 @@ def _one(names: Sequence[str]) -> str | None:
 
 
 @contextmanager
-def _unpacked(what: Sequence[str]) -> Iterator[Path | None]:
+def unpacked(what: Sequence[str]) -> Iterator[Path | None]:
     """The folder of the bundle, where the call names one."""
     word = what[0] if len(what) == 1 else ""
     path = Path(word)
-    if word and path.is_dir() and any((path / it).is_file() for it in (ENVIRONMENT, CASE, MODEL)):
+    if word and path.is_dir() and any((path / it).is_file() for it in (ENVIRONMENT, MINIMAL, CASE, MODEL)):
         yield path
     elif path.suffix == ZIP and path.is_file():
         with tempfile.TemporaryDirectory(prefix="attncheck-") as folder:
@@ -137,12 +199,3 @@ def _within(bundle: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     if not model.is_file():
         raise Stop(f"{bundle} holds neither {CASE} nor {MODEL}", ExitCode.USAGE)
     return {"what": (str(model),), "inputs": given["inputs"] or (str(inputs) if inputs.is_file() else None)}
-
-
-def _backend_of(bundle: Path) -> str | None:
-    """The backend that a bundle is about, where it says so."""
-    try:
-        found = json.loads((bundle / ENVIRONMENT).read_text(encoding="utf-8"))["backend"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from attncheck.cli.messages import Stop
-from attncheck.vocabulary import ExitCode
+from attncheck.cli.messages import unwritten
 
 
 def replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
@@ -19,6 +18,6 @@ def replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
             fill(file)
         beside.replace(path)
     except OSError as error:
-        raise Stop(f"{path} cannot be written: {error.strerror}", ExitCode.USAGE) from None
+        raise unwritten(path, OSError(error.errno, error.strerror)) from None
     finally:
         beside.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ Nothing here or in the modules of the commands may import numpy, onnx, pydantic 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -18,7 +17,7 @@ from typing import NoReturn
 import click
 
 from attncheck import __version__
-from attncheck.cli.messages import Stop, error
+from attncheck.cli.messages import FULL, Stop, error
 from attncheck.vocabulary import Answer, ExitCode
 
 COMMANDS = {
@@ -138,10 +137,10 @@ def _code(arguments: Sequence[str]) -> int:
         _swallow_output()
         return ExitCode.INTERRUPTED
     except OSError as full:
-        if full.errno not in {errno.ENOSPC, errno.EIO, errno.EDQUOT}:
+        if full.errno not in FULL:
             return _internal(full)
         _swallow_output()
-        error(f"the output could not be written: {full.strerror}")
+        error(f"{full.filename or 'the output'} could not be written: {full.strerror}")
         return ExitCode.INTERNAL
     except Exception as fault:  # noqa: BLE001 - the last stop: a fault of attncheck itself
         return _internal(fault)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 import textwrap
@@ -17,6 +18,20 @@ class Stop(Exception):
     def __init__(self, message: str, code: ExitCode) -> None:
         super().__init__(message)
         self.code = code
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a disk, or a limit, that takes no more: nobody's mistake, and no question of usage."""
+
+
+def unwritten(path: object, failed: OSError, *, ran: bool = False, then: str = "") -> Stop:
+    """What to raise where a file cannot be written: its path and why, with one exit code for a disk that is full.
+
+    ran    whether cases were run before, so that it is no mistake of the call's; then: what to do next
+    """
+    code = ExitCode.INTERNAL if ran or failed.errno in FULL else ExitCode.USAGE
+    why = failed.strerror or str(failed)
+    return Stop("; ".join(filter(None, (f"{failed.filename or path} cannot be written: {why}", then))), code)
 
 
 def progress(message: str) -> None:

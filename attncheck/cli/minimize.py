@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -50,9 +51,9 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Workers at once.")
 @click.option(
     "--verify",
-    type=click.Path(exists=True, file_okay=False, path_type=str),
+    type=click.Path(exists=True, path_type=str),
     metavar="DIR",
-    help="Run the smallest case in DIR and its neighbours again.",
+    help="Run the smallest case in DIR, or in a bundle's zip file, and its neighbours again.",
 )
 @click.option("--bundle/--no-bundle", default=True, help="Whether the smallest case is bundled.  [default: it is]")
 @click.option("-q", "--quiet", is_flag=True, help="Only the smallest case.")
@@ -64,11 +65,11 @@ def minimize(ctx: click.Context, /, **given: Any) -> int:
     arrays, a journal to go on from, and minimal.json: every case one step simpler, with what it came to; and a bundle
     to post, as attncheck bundle makes it. The same call again goes on where the last one was ended.
     """
-    from attncheck.cli import alone, selection, shrinking
+    from attncheck.cli import alone, shrinking
 
     if given["verify"] is not None:
-        return shrinking.verify(shrinking.wanted(ctx, given), given["verify"])
+        return shrinking.verify(ctx, given)
     if not (given["what"] or given["case"]):
         raise click.UsageError("name the case to shrink: the id that a run printed, or --case", ctx)
-    with alone.bundled(given) as words:
-        return shrinking.shrink(selection.single(ctx.obj, words), shrinking.wanted(ctx, words))
+    with shrinking.place(Path(given["out"])) as out, alone.bundled(ctx, given, out) as words:
+        return shrinking.shrink(alone.single(ctx, words), shrinking.wanted(ctx, words))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +13,7 @@ from attncheck.backends.registry import Settings, create
 from attncheck.bundle import contents, failing, script, words
 from attncheck.bundle.subject import Subject
 from attncheck.cli.alone import Alone
-from attncheck.cli.messages import Stop, error, progress, warning
+from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.options import DEFAULT_REFERENCE
 from attncheck.engine.run import Options
 from attncheck.scenario.model import Scenario
@@ -24,7 +26,7 @@ def pack(asked: Alone, out: Path) -> ExitCode:
         contents.check_place(out)
         it = subject(asked)
         scenario = asked.given if isinstance(asked.given, Scenario) else None
-        made = contents.write(out, it, scenario)
+        made = contents.write(out, it, scenario, options=asked.shaping)
     except failing.NotFailing as passing:
         error(f"{asked.given.id}: {passing}; there is nothing to pack")
         return ExitCode.FAILED
@@ -34,7 +36,7 @@ def pack(asked: Alone, out: Path) -> ExitCode:
     except contents.NoPlace as occupied:
         raise Stop(f"{occupied}\nnothing was written", ExitCode.USAGE) from None
     except OSError as failed:
-        raise Stop(f"the bundle cannot be written to {out}: {failed.strerror or failed}", ExitCode.USAGE) from None
+        raise unwritten(f"the bundle {out}", failed, ran=True) from None
     click.echo(words.title(it))
     for line in words.numbers(it):
         click.echo(f"  {line}")
@@ -45,21 +47,24 @@ def pack(asked: Alone, out: Path) -> ExitCode:
     return ExitCode.OK if made.rerun.shows else ExitCode.FAILED
 
 
-def pack_again(case: Scenario, backend: Backend, limits: Options, out: Path, runs: int) -> None:
+def pack_again(
+    case: Scenario, backend: Backend, limits: Options, out: Path, runs: int, shaping: Mapping[str, Any]
+) -> None:
     """Make the folder of what `minimize` has found a bundle. What cannot be shown is said; only Stop is raised.
 
-    runs  how often the case was run to see it fail: it gets as many tries and more
+    runs     how often the case was run to see it fail: it gets as many tries and more
+    shaping  options of the call that decide what it comes to, by parameter name
     """
     (reference,) = create(DEFAULT_REFERENCE, Settings())
     wanted = None if backend.name == reference.name else reference
     try:
         it = _seen(case, backend, wanted, limits, max(runs, contents.MORE_RUNS))
-        made = contents.write(out, it, case)
+        made = contents.write(out, it, case, options=shaping)
     except (failing.NotFailing, script.Unscripted, BackendUnavailable) as why:
         warning(f"no bundle was made: {why}")
         return
     except OSError as failed:
-        raise Stop(f"the bundle cannot be written to {out}: {failed.strerror or failed}", ExitCode.USAGE) from None
+        raise unwritten(f"the bundle {out}", failed, ran=True) from None
     click.echo(f"bundle: {made.archive}; {script.NAME} in a fresh process: {made.rerun.words}")
     if not made.rerun.shows:
         warning(f"{script.NAME} does not show the failure by itself: {made.wanting}")

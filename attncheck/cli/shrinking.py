@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,10 +13,11 @@ import click
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create
-from attncheck.cli import configuration, options, packing
+from attncheck.bundle import contents
+from attncheck.cli import alone, configuration, options, packing
 from attncheck.cli.choosing import policy
 from attncheck.cli.invocation import KEPT, Invocation, said
-from attncheck.cli.messages import Stop, error, progress, warning
+from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.output import Printer, Ticker
 from attncheck.engine import run as engine
 from attncheck.engine.evaluator import Evaluator
@@ -40,7 +42,10 @@ REMEMBERED = ("kernel", "threshold", "thresholds", "shaders", "adapter", "time_l
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for. `told` are the options of REMEMBERED that it said itself."""
+    """What the command line asks for. `told` are the options of REMEMBERED that it said itself.
+
+    shaping   options that it or its bundle says and that decide what a case comes to
+    """
 
     backends: tuple[str, ...]
     settings: Mapping[str, Any]
@@ -53,6 +58,7 @@ class Wanted:
     jobs: int
     quiet: bool
     bundle: bool
+    shaping: Mapping[str, Any]
     invocation: Invocation
 
 
@@ -70,18 +76,47 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         jobs=given["jobs"],
         quiet=given["quiet"],
         bundle=given["bundle"],
+        shaping=alone.shaping(ctx),
         invocation=Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"}),
     )
+
+
+@contextmanager
+def place(folder: Path) -> Iterator[Path]:
+    """The folder of a search. Raises Stop where it may hold what is not ours, and where the search is interrupted.
+
+    One that was not there, or empty, is left so where the search has not found that its start fails.
+    """
+    try:
+        if not (folder / kept.JOURNAL).is_file():
+            contents.check_place(folder)
+        missing = [it for it in (folder, *folder.parents) if not it.exists()]
+        empty = bool(missing) or not any(folder.iterdir())
+        folder.mkdir(parents=True, exist_ok=True)
+    except contents.NoPlace as occupied:
+        raise Stop(f"{occupied}\nnothing was run", ExitCode.USAGE) from None
+    except OSError as failed:
+        raise unwritten(folder, failed) from None
+    try:
+        yield folder
+    except KeyboardInterrupt:
+        best = folder / kept.CASE
+        far = f"the smallest case so far is {best}, and the same call goes on" if best.is_file() else (
+            "it was not yet known whether the case fails, and the same call begins again"
+        )
+        raise Stop(f"interrupted; {far}", ExitCode.INTERRUPTED) from None
+    finally:
+        if empty and not (folder / kept.CASE).exists():
+            for it in folder.iterdir():
+                shutil.rmtree(it) if it.is_dir() else it.unlink()
+            for made in missing:
+                made.rmdir()
 
 
 def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
     """Shrink `case` and give the exit code."""
     name = _one(asked.backends or (options.DEFAULT_CANDIDATE,))
     backend = _backend(name, asked.settings, asked)
-    try:
-        asked.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as failed:
-        raise Stop(f"cannot write into {asked.folder}: {failed.strerror}", ExitCode.USAGE) from None
     with _evaluator(backend, asked.settings, asked.jobs) as evaluator, Ticker(wanted=not asked.quiet) as ticker:
         ledger = _ledger(evaluator, asked, ticker)
         try:
@@ -91,9 +126,8 @@ def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
         except DoesNotFail as passing:
             error(f"{case.id} on {backend.name}: {passing}")
             return ExitCode.FAILED
-        except KeyboardInterrupt:
-            error(f"interrupted; the smallest case so far is {asked.folder / kept.CASE}, and the same call goes on")
-            return ExitCode.INTERRUPTED
+        except OSError as failed:
+            raise unwritten(asked.folder, failed, ran=True, then="the same call goes on from its journal") from None
         finally:
             ledger.close()
 
@@ -145,14 +179,20 @@ def _search(
         click.echo(f"{plural(minimum.evaluations, 'evaluation')} in {minimum.seconds:.1f}s")
     if asked.bundle:
         evaluator.end()  # the script that is run next gets the cores, and what the GPU's memory holds
-        packing.pack_again(minimum.case.scenario, backend, _limits(asked.settings), asked.folder, asked.runs.of)
+        limits = _limits(asked.settings)
+        packing.pack_again(minimum.case.scenario, backend, limits, asked.folder, asked.runs.of, asked.shaping)
     return ExitCode.OK if minimum.certified else ExitCode.UNFINISHED
 
 
-def verify(asked: Wanted, folder: str) -> ExitCode:
+def verify(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     """Run a certificate's case and neighbours again; exit code 1 where one of them has become another."""
+    with alone.bundled(ctx, {**given, "what": (given["verify"],)}) as words:
+        return _verify(wanted(ctx, words), words.get("folder", Path(given["verify"])))
+
+
+def _verify(asked: Wanted, folder: Path) -> ExitCode:
     try:
-        found = kept.certificate(Path(folder))
+        found = kept.certificate(folder)
     except kept.Unusable as unusable:
         raise Stop(str(unusable), ExitCode.USAGE) from None
     settings = {**found.settings, **{name: asked.settings[name] for name in asked.told}}
@@ -241,6 +281,6 @@ def _journal(ledger: Ledger, backend: Backend, case: Scenario, asked: Wanted) ->
             ExitCode.USAGE,
         ) from None
     except OSError as failed:
-        raise Stop(f"cannot write the journal {path}: {failed.strerror}", ExitCode.USAGE) from None
+        raise unwritten(path, failed) from None
     if before:
         progress(f"going on from {path}, which holds {plural(before, 'evaluation')}")

@@ -15,15 +15,21 @@ def write_whole(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(data)  # a pipe, or /dev/stderr: there is nothing to rename
         return
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    except OSError as failed:
+        failed.filename = str(path)
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
         Path(name).chmod(mode)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as failed:
         Path(name).unlink(missing_ok=True)
+        if isinstance(failed, OSError):
+            failed.filename = str(path)  # what was asked for: the other name is nobody's matter
         raise
 
 

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from attncheck import shipped
 from attncheck.vocabulary import Answer, ExitCode
 from tests.cli.frozen import Ran, assert_golden, attncheck
 
@@ -178,9 +180,101 @@ def test_minimize_ends_with_a_bundle_of_the_smallest_case_and_takes_one(mine: Pa
     issue = (mine / "small" / "issue.md").read_text(encoding="utf-8")
     assert "## The smallest case" in issue
     assert "## What its neighbours do" in issue
+    runtime = metadata.version("onnxruntime")
+    assert f"    pip install numpy onnxruntime=={runtime}\n" in issue
+    assert f"pip install numpy onnxruntime=={runtime}\n" in (mine / "small" / "repro.py").read_text(encoding="utf-8")
+    assert f"| onnxruntime | {runtime} |" in issue
+    assert "| python |" not in issue
     again = attncheck("minimize", "small.zip", "--out", "again", "--no-bundle", *more, folder=mine)
     assert again.code == ExitCode.OK, again.text
     assert not (mine / "again.zip").exists()
     first, second = ((mine / it / "minimal.json").read_text(encoding="utf-8") for it in ("small", "again"))
     assert json.loads(first)["case"] == json.loads(second)["case"]
     assert attncheck("minimize", "--verify", "small", folder=mine).code == ExitCode.OK
+
+
+SPARE = """
+import attncheck.callable
+
+@attncheck.callable.takes_problem
+def spared(problem, tensors):
+    import beside_it
+    return {"output": beside_it.zeros(tensors)}
+"""
+BESIDE = """
+import numpy as np
+
+def zeros(tensors):
+    return np.zeros(tensors["query"].shape, np.float32)
+"""
+FEW = "op=gqa q_len=2 past_len=1 heads=2 kv_heads=1 head_dim=8 present=absent"
+
+
+def test_a_bundle_is_run_again_wherever_it_lies(tmp_path: Path) -> None:
+    """With its own copy of the function: by its name alone, packed and not, by minimize, and as its files say."""
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir()
+    away.mkdir()
+    (home / "mine.py").write_text(SPARE, encoding="utf-8")
+    (home / "beside_it.py").write_text(BESIDE, encoding="utf-8")
+    ran = attncheck("minimize", "--case", FEW, "--backend", "mine.py:spared", "--out", "s", folder=home)
+    assert ran.code == ExitCode.OK, ran.text
+    (home / "s.zip").rename(away / "s.zip")
+    (home / "s").rename(away / "s")
+    (home / "mine.py").unlink()
+    for word in ("s", "s.zip"):
+        ran = check(away, word)
+        assert (ran.code, ran.stdout.split()[0]) == (Answer.YES, "mismatch"), ran.text
+        ran = attncheck("minimize", "--verify", word, folder=away)
+        assert ran.code == ExitCode.OK, ran.text
+    (command,) = re.findall("in this folder: attncheck (.*)", (away / "s" / "case.yaml").read_text(encoding="utf-8"))
+    ran = attncheck(*command.split(), folder=away / "s")
+    assert (ran.code, "zeros everywhere" in ran.stdout) == (ExitCode.FAILED, True), ran.text
+    again = attncheck("minimize", "s.zip", "--out", "t", "--no-bundle", folder=away)
+    assert again.code == ExitCode.OK, again.text
+    assert "attncheck-" not in again.text + (away / "t" / "minimal.json").read_text(encoding="utf-8")
+    assert "smallest case of s.zip::" in again.stdout
+    (command,) = re.findall(r"To run it:\n  attncheck (.*)", again.stdout)
+    assert "--backend t/kernel/mine.py:spared" in command
+    assert attncheck(*command.split(), folder=away).code == ExitCode.FAILED
+    assert attncheck("minimize", "--verify", "t", folder=away).code == ExitCode.OK
+    assert check(away, "t").code == Answer.YES
+
+
+def test_edited_shaders_and_the_kernel_asked_for_go_along(tmp_path: Path) -> None:
+    edited = tmp_path / "edited"
+    edited.mkdir()
+    for file in shipped.shaders_dir().glob("*.wgsl"):
+        (edited / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    scores = edited / "naive_scores.wgsl"
+    text = scores.read_text(encoding="utf-8")
+    scores.write_text(text.replace("* (params.softcap * LOG2E)", "* (params.softcap * LOG2E * 1.5)"), encoding="utf-8")
+    words = ("--backend", "wgsl", "--shaders", "edited", "--kernel", "naive")
+    ran = attncheck("bundle", "--case", f"{FEW} softcap=1", *words, "--out", "w", folder=tmp_path)
+    assert ran.code == ExitCode.OK, ran.text
+    edited.rename(tmp_path / "gone")
+    said = (tmp_path / "w" / "case.yaml").read_text(encoding="utf-8")
+    assert "attncheck run case.yaml --backend wgsl --kernel naive --shaders shaders" in said
+    for word in ("w", "w.zip"):
+        ran = check(tmp_path, word)
+        assert (ran.code, ran.stdout.split()[0]) == (Answer.YES, "mismatch"), ran.text
+    assert check(tmp_path, "w", "--kernel", "online").code == Answer.NO
+
+
+@pytest.mark.parametrize("content", ['{"bundle": 99, "backend": "ort-cpu"}', "{", "[]", '{"bundle": 1}'])
+def test_a_bundle_of_another_version_or_a_damaged_one_is_not_guessed_at(content: str, mine: Path) -> None:
+    assert bundle(mine, "--backend", "mine.py:zeros").code == ExitCode.OK
+    (mine / "b" / "environment.json").write_text(content, encoding="utf-8")
+    ran = check(mine, "b")
+    assert ran.code == Answer.UNKNOWN
+    assert "in format" in ran.stderr or "environment.json cannot be read" in ran.stderr or "which backend" in ran.stderr
+    assert attncheck("minimize", "b", folder=mine).code == ExitCode.USAGE
+    assert not (mine / "minimal").exists()
+
+
+def test_attncheck_can_be_run_as_a_module_inside_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SPARE, encoding="utf-8")
+    (tmp_path / "beside_it.py").write_text(BESIDE, encoding="utf-8")
+    ran = attncheck("bundle", "--case", FEW, "--backend", "mine.py:spared", "--out", "b", folder=tmp_path)
+    assert ran.code == ExitCode.OK, ran.text
+    assert attncheck("--version", folder=tmp_path / "b").code == ExitCode.OK

@@ -133,6 +133,45 @@ def test_a_case_that_does_not_fail_is_exit_code_1(tmp_path: Path) -> None:
     ran = shrink(tmp_path, "six_rows", start="q_len=5")
     assert ran.code == 1
     assert "case::q_len=5 on planted.py:six_rows: it does not fail: pass" in ran.stderr
+    assert not (tmp_path / "minimal").exists()
+
+
+def test_a_search_that_cannot_begin_leaves_nothing_and_takes_no_folder_of_another(tmp_path: Path) -> None:
+    words = ("minimize", "--case", "q_len=5", "--backend")
+    ran = attncheck(*words, "missing.py:f", "--out", "a/b", folder=tmp_path)
+    assert (ran.code, list(tmp_path.iterdir())) == (4, [])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine", encoding="utf-8")
+    ran = attncheck(*words, f"{PLANTED}:six_rows", "--out", "full", folder=tmp_path)
+    assert ran.code == 2
+    assert "full is a folder with other things in it; name one that is empty or not there yet" in ran.stderr
+    assert [it.name for it in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of a file's size")
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("minimize", "--case", START, "--out", "m"), "m"),
+        (("bundle", "--case", START, "--out", "b", "--reference", "none"), "the bundle b"),
+        (("show", "--case", START, "--npz", "a.npz"), "a.npz"),
+    ],
+)
+def test_a_file_that_cannot_be_written_on_is_named_and_is_exit_code_3_everywhere(
+    tmp_path: Path, words: tuple[str, ...], path: str
+) -> None:
+    backend = () if words[0] == "show" else ("--backend", f"{PLANTED}:softcap_ignored")
+    call = [sys.executable, "-m", "attncheck", *words, *backend]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *call],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert f"{path} cannot be written: File too large" in done.stderr
 
 
 def test_a_spent_budget_is_exit_code_6_and_more_of_it_goes_on_from_there(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from attncheck import shipped
 from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.backends.registry import Settings, create
-from attncheck.bundle import contents, failing, fresh, script
+from attncheck.bundle import contents, failing, fresh, script, words
 from attncheck.bundle.contents import Bundle
 from attncheck.engine.run import Given, Options
 from attncheck.graph import read
@@ -196,7 +196,7 @@ def test_a_function_that_takes_the_problem_needs_no_attncheck(tmp_path: Path) ->
     bundle = made(tmp_path / "b", f"{CALLABLES / 'faulty.py'}:segfault", from_command_line(SMALL))
     assert bundle.rerun.shows
     assert "SIGSEGV" in bundle.rerun.output
-    assert {"beside/problem.json", "beside/roles.py", "attncheck/callable.py"} <= set(bundle.files)
+    assert {"beside/problem.json", "beside/roles.py", "beside/attncheck/callable.py"} <= set(bundle.files)
 
 
 def test_a_script_that_would_need_attncheck_is_told_not_to_show_it(kernels: Path, tmp_path: Path) -> None:
@@ -237,11 +237,41 @@ def test_what_minimize_found_is_told_with_the_neighbours(kernels: Path, tmp_path
     bundle = made(folder, f"{kernels}:zeros", from_command_line(f"{SMALL} present=absent"))
     assert "minimal.json" in bundle.files
     issue = (folder / "issue.md").read_text(encoding="utf-8")
-    assert "q_len=1 right, q_len=2 wrong; head_dim=15 wrong in the same way, head_dim=16 wrong." in issue
-    assert "| without batch entry 0 | crash |" in issue
+    rows = [line for line in issue.splitlines() if (line.startswith("| ") and "->" in line) or "batch entry" in line]
+    assert rows == [
+        "| head_dim 16 -> 15 | wrong in the same way |",
+        "| without batch entry 0 | wrong in another way: crash |",
+        "| q_len 2 -> 1 | right |",
+    ]
     assert "## The smallest case" in issue
     assert "equals the result with zeros everywhere" in issue
     assert (bundle.folder / "repro.py").read_text(encoding="utf-8") in issue
+
+
+def test_a_convention_is_called_sure_only_where_the_case_before_shrinking_follows_it_too(tmp_path: Path) -> None:
+    """A window of one key less, and any kernel that ignores the newest key of two: alike where there are two keys."""
+    (tmp_path / "short.py").write_text(
+        "import onnx\n"
+        "import onnxruntime as ort\n\n"
+        "def short(model, inputs):\n"
+        "    graph = onnx.load_model_from_string(model)\n"
+        "    (window,) = (it for it in graph.graph.node[0].attribute if it.name == 'local_window_size')\n"
+        "    window.i += 1\n"
+        "    session = ort.InferenceSession(graph.SerializeToString())\n"
+        "    return dict(zip([it.name for it in session.get_outputs()], session.run(None, inputs)))\n",
+        encoding="utf-8",
+    )
+    (used,) = create(f"{tmp_path / 'short.py'}:short", Settings())
+    case = from_command_line("op=gqa q_len=4 window=2 heads=2 kv_heads=1 head_dim=16")
+    subject = failing.subject(case, used, None, Options(), silent)
+    assert subject.result.convention is not None
+    told = {
+        wrong: "\n".join(words.numbers(subject, {"failure": {"wrong": [wrong]}}))
+        for wrong in (*subject.result.wrong, "zeros")
+    }
+    assert "in this smallest case only, and so perhaps by chance, like another convention" in told["zeros"]
+    assert "shrunk from is alike" in told["window-one-long"]
+    assert "by chance" not in told["window-one-long"]
 
 
 def test_a_step_of_a_session_is_bundled_by_itself(kernels: Path, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attncheck import callable as conventions
+from attncheck.bundle.runtimes.beside import FOLDER as BESIDE
 from attncheck.bundle.runtimes.beside import PATH, PROBLEM_TEXT, constant, problems, worker_files
+from attncheck.bundle.runtimes.packages import imported
 from attncheck.bundle.runtimes.several import listed, numbered, written
 from attncheck.bundle.subject import Piece, Subject
 from attncheck.vocabulary import Verdict
@@ -20,7 +22,7 @@ FOLDER = "kernel"
 _LOAD = '''\
 {once}def function():
     """FUNCTION of FILE, loaded with its own folder importable."""
-    sys.path[:0] = [str(HERE / FILE.parent), str(HERE)]
+    sys.path.insert(0, str(HERE / FILE.parent))
     spec = importlib.util.spec_from_file_location(FILE.stem, HERE / FILE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[FILE.stem] = module
@@ -82,7 +84,7 @@ def piece(subject: Subject) -> Piece:
     if decorated:
         # The decorators, and nothing else of attncheck.
         package = Path(conventions.__file__).parent
-        files |= {f"attncheck/{it}": (package / it).read_bytes() for it in ("__init__.py", "callable.py")}
+        files |= {f"{BESIDE}/{PACKAGE}/{it}": (package / it).read_bytes() for it in ("__init__.py", "callable.py")}
         files |= {**problems(subject), **worker_files("roles")}
         called = _CALLED_EITHER_WAY.replace("{mark}", conventions.TAKES_PROBLEM)
     if guarded:
@@ -91,7 +93,7 @@ def piece(subject: Subject) -> Piece:
     functions.append(run.replace("{check}", _CHECKED if guarded else ""))
     functions += [PROBLEM_TEXT, _ATTRIBUTES] if decorated else []
     return Piece(
-        ("numpy", *subject.required),
+        imported(subject, _packages(sources)),
         _imports(decorated, guarded, several=bool(subject.earlier)),
         written("\n\n".join(functions), subject),
         "\n".join(constants),
@@ -149,6 +151,13 @@ def _imported(content: bytes) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{PACKAGE}.{it.name}") for it in node.names if whole)
             if not whole:
                 yield node.lineno, node.module
+
+
+def _packages(sources: Mapping[str, bytes]) -> set[str]:
+    """Top modules that the files import from elsewhere, of the standard library too."""
+    own = {name.partition("/")[0].removesuffix(".py") for name in sources}
+    found = {module.partition(".")[0] for content in sources.values() for _, module in _imported(content)}
+    return found - own - {PACKAGE}
 
 
 def _lacking(sources: Mapping[str, bytes]) -> str:

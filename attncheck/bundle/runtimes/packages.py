@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from importlib import metadata
 
 from attncheck.backends.environments import project
@@ -21,3 +23,19 @@ def needed(subject: Subject, module: str, *further: str) -> tuple[str, ...]:
     if subject.launch.python is None:
         package = next(iter(metadata.packages_distributions().get(module, ())), package)
     return (*base, f"{package}=={version}" if version else package)
+
+
+def imported(subject: Subject, modules: Iterable[str]) -> tuple[str, ...]:
+    """NumPy, and the packages that bring what a user's files import, with their versions; of an environment, its own.
+
+    modules   top modules that are imported, of the standard library and of packages. What is not installed is tried in
+              vain here too, and left out
+    """
+    if subject.required:
+        return ("numpy", *(it for it in subject.required if project(it) != "numpy"))
+    names = sorted({*modules} - {"numpy"} - sys.stdlib_module_names)
+    if subject.launch.python is not None:
+        return ("numpy", *(name.replace("_", "-") for name in names))
+    packages = metadata.packages_distributions()
+    found = sorted({packages[name][0] for name in names if name in packages})
+    return ("numpy", *(f"{package}=={metadata.version(package)}" for package in found))

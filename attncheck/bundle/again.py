@@ -1,0 +1,130 @@
+"""How a bundle is run again: its backend and options, told so that every file that they name lies in the bundle."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attncheck import shipped
+from attncheck.bundle.runtimes import functions
+from attncheck.bundle.subject import Subject
+
+FORMAT = 1
+MINIMAL, ENVIRONMENT = "minimal.json", "environment.json"
+SHADERS, RULES = "shaders", "rules"
+THRESHOLDS = f"{RULES}/thresholds.toml"
+
+FOLDERS = (functions.FOLDER, SHADERS, RULES)
+"""Where in a bundle the files lie that its backend is made of."""
+
+OPTIONS = ("kernel", "threshold", "thresholds", "shaders", "time_limit", "backend_memory")
+"""Options that decide what a case comes to, by parameter name. Not the adapter: a bundle goes to other machines."""
+
+_FILES = ("shaders", "thresholds")
+_OWN_KERNELS = ("webgpu", "dawn")
+_FUNCTION = re.compile(r"(.+\.py)(:\w+)")
+
+
+class Unreadable(Exception):
+    """A folder says in no way that can be read what it is run on. The message says why."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What a call must say to run a bundle's case as it ran.
+
+    backend  its name, with the path of its file where it is a function
+    options  of OPTIONS, those that are not as they are by themselves
+    files    what must lie in the bundle for that, by path there
+    """
+
+    backend: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def command(self, case: str) -> str:
+        """The shell command that runs the file `case`, in the folder of the bundle."""
+        options = [word for name, value in self.options.items() for word in (f"--{name}".replace("_", "-"), str(value))]
+        return shlex.join(["attncheck", "run", case, "--backend", self.backend, *options])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As `environment.json` holds it."""
+        return {"backend": self.backend, "options": dict(self.options)}
+
+
+def again(it: Subject, options: Mapping[str, Any]) -> Again:
+    """How `it` is run again.
+
+    options   what the call said, by parameter name, with paths as they are here. Raises OSError where one has gone
+    """
+    launch, files = it.launch, {}
+    kept = {name: options[name] for name in OPTIONS if options.get(name) is not None and name not in _FILES}
+    if options.get("thresholds") is not None:
+        files[THRESHOLDS] = Path(options["thresholds"]).read_bytes()
+        kept["thresholds"] = THRESHOLDS
+    if launch.runtime in _OWN_KERNELS and any(file.read_bytes() != _shipped(file) for file in launch.files):
+        files |= {f"{SHADERS}/{file.name}": file.read_bytes() for file in launch.files}
+        kept["shaders"] = SHADERS
+    backend = it.result.backend
+    if launch.runtime == "callable":
+        backend = f"{functions.FOLDER}/{Path(launch.options['file']).name}:{launch.options['function']}"
+    return Again(backend, kept, files)
+
+
+def _shipped(file: Path) -> bytes | None:
+    there = shipped.shaders_dir() / file.name
+    return there.read_bytes() if there.is_file() else None
+
+
+def read(folder: Path) -> Again | None:
+    """What a bundle, or a folder that `minimize` left, says of how to run it, with paths that hold from here.
+
+    None where it says nothing. Raises Unreadable.
+    """
+    if (folder / ENVIRONMENT).is_file():
+        told = _json(folder / ENVIRONMENT, "bundle", FORMAT)
+        found = told.get("run", {"backend": told.get("backend")})
+    elif (folder / MINIMAL).is_file():
+        found = _json(folder / MINIMAL, "minimal", FORMAT)
+        settings = found.get("settings")
+        found = {**found, "options": _told(settings if isinstance(settings, dict) else {})}
+    else:
+        return None
+    backend, options = found.get("backend"), found.get("options", {})
+    if not isinstance(backend, str) or not isinstance(options, dict):
+        raise Unreadable(f"{folder} does not say which backend it is about")
+    kept = {name: options[name] for name in OPTIONS if name in options}
+    kept |= {name: _beside(folder, str(kept[name])) for name in _FILES if name in kept}
+    function = _FUNCTION.fullmatch(backend)
+    return Again(_beside(folder, function[1]) + function[2] if function is not None else backend, kept)
+
+
+def _told(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a search, but for what is said where nobody has said anything."""
+    unsaid = (None, "auto")
+    return {name: value for name, value in settings.items() if value not in unsaid}
+
+
+def _beside(folder: Path, path: str) -> str:
+    """The file in the folder, or else where it says."""
+    return str(folder / path) if (folder / path).exists() else path
+
+
+def _json(path: Path, key: str, wanted: int) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
+        raise Unreadable(f"{path} cannot be read: {why}") from why
+    if not isinstance(data, dict) or data.get(key) != wanted:
+        was = data.get(key) if isinstance(data, dict) else None
+        raise Unreadable(
+            f"{path} is in format {json.dumps(was)}, and this attncheck reads {wanted}; "
+            "take the attncheck that wrote it, or write it anew"
+        )
+    return data
