@@ -68,6 +68,8 @@ _QUESTIONS = (
         {
             "empty-row-mean": "gives the mean of V for a query without a key",
             "empty-row-nan": "gives NaN for a query without a key",
+            "empty-row-filled": "gives the softmax of the scores - 10000 where a query has no key",
+            "empty-row-mean-of-seen": "gives the mean of V over the keys that causality shows to a query without a key",
         },
         {ATTENTION: "\"a zero output row, not NaN\""},
         lambda problem: problem.empty_row == "zero",
@@ -78,6 +80,7 @@ _QUESTIONS = (
             "empty-row-filled": "gives the softmax of the scores - 10000 (`mask_filter_value`) where a query has no "
             "key",
             "empty-row-nan": "gives NaN for a query without a key",
+            "empty-row-mean-of-seen": "gives the mean of V over the keys that causality shows to a query without a key",
         },
         {},
         lambda problem: problem.empty_row == "mean",

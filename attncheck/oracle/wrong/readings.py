@@ -60,6 +60,20 @@ def _nan_if_empty(recipe: Recipe) -> Recipe:
     return replace(recipe, problem=_everything(problem), weights=weights)
 
 
+def _mean_of_seen_if_empty(recipe: Recipe) -> Recipe:
+    """A row that masks leave no key weighs all keys alike that its interval shows: a finite number hides, not -inf."""
+    problem = recipe.problem
+
+    def weights(tile: Tile) -> Float:
+        seen = np.broadcast_to(_seen(problem, tile), (*tile.score.shape[:-1], tile.slots.shape[-1]))
+        shown = seen & tile.shown
+        found = softmax(replace(tile, shown=shown))
+        alike = seen / np.maximum(seen.sum(axis=-1, keepdims=True), 1)
+        return np.where(shown.any(axis=-1, keepdims=True), found, alike)
+
+    return replace(recipe, problem=_everything(problem), weights=weights)
+
+
 def _fills(*, every_row: bool) -> Callable[[Recipe], Recipe]:
     """Keys that a mask hides have -10000 added; causality hides for good.
 
@@ -173,8 +187,14 @@ READINGS = (
     Wrong(
         "empty-row-filled",
         "the softmax of the scores - 10000 for a query without a key",
-        lambda problem: problem.empty_row == "mean" and _may_leave_a_row_empty(problem),
+        _may_leave_a_row_empty,
         _fills(every_row=False),
+    ),
+    Wrong(
+        "empty-row-mean-of-seen",
+        "the mean of V over the keys that causality shows for a query whose keys are all masked",
+        lambda problem: bool(problem.masks) and problem.sink is None and not problem.smooth,
+        _mean_of_seen_if_empty,
     ),
     Wrong(
         "hidden-key-filled",
