@@ -14,6 +14,7 @@ from attncheck.compare.diagnosis import diagnose
 from attncheck.graph import read, write
 from attncheck.oracle import attention
 from attncheck.oracle.answer import Answer
+from attncheck.oracle.wrong import masks
 from attncheck.oracle.wrong.blocks import HYPOTHESES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
@@ -75,6 +76,13 @@ def test_the_numbers_of_every_wrong_kernel_are_named(wrong: Wrong) -> None:
     said = said_of(first_case(wrong), wrong)
     assert said.startswith("equals the result with ")
     assert wrong.words in said
+
+
+@pytest.mark.parametrize("axes", [{"op": "attention", "opset": 24, "mask": "SxT"}, {"op": "mha", "mask": "BxSxT"}])
+def test_a_boolean_mask_read_the_other_way_round_is_named(axes: dict[str, Any]) -> None:
+    (inverted,) = masks.HYPOTHESES
+    said = said_of(scenario(q_len=(6,), past_len=(0,), causal=False, holes="keys", **axes), inverted)
+    assert said.startswith("equals the result with a boolean mask read the other way round")
 
 
 def test_the_sentence_gives_the_largest_difference_in_two_digits() -> None:

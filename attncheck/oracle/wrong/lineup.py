@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import combinations
 
-from attncheck.oracle.wrong import blocks, catalogue, readings, scores
+from attncheck.oracle.wrong import blocks, catalogue, masks, readings, scores
 from attncheck.oracle.wrong.entry import Other, Wrong, WrongOf
 from attncheck.oracle.wrong.kernel import Workshop
 from attncheck.oracle.wrong.recipe import Float, Recipe
@@ -73,7 +73,7 @@ def _of_attention(problem: Problem, inputs: Arrays) -> Lineup:
     workshop = Workshop(problem, inputs)
     known = catalogue.relevant(problem)
     alone = tuple(_alone(workshop, wrong) for wrong in known)
-    hypotheses = (*scores.HYPOTHESES, *readings.READINGS, *blocks.HYPOTHESES)
+    hypotheses = (*scores.HYPOTHESES, *masks.HYPOTHESES, *readings.READINGS, *blocks.HYPOTHESES)
     likely = (_alone(workshop, wrong) for wrong in hypotheses if wrong.relevant(problem))
     return Lineup(alone, (likely, _pairs(workshop, known)))
 

@@ -107,6 +107,14 @@ def _caps_a_bias(problem: Problem) -> bool:
     return problem.softcap > 0.0 and biased and intervals.scores_matter(problem)
 
 
+def _inverted(recipe: Recipe) -> Recipe:
+    masks = []
+    for mask in recipe.problem.masks:
+        array = mask.array(recipe.inputs)
+        masks.append((mask, array if mask.kind == "additive" else array == 0))
+    return _changed(recipe, masks)
+
+
 MASKS = (
     Wrong("mask-ignored", "the mask or bias ignored", lambda problem: bool(problem.masks), _no_masks),
     Wrong("mask-of-head-0", "the mask or bias of head 0 used for all heads", _some_mask_spans(-3), _first_of(-3)),
@@ -121,3 +129,13 @@ MASKS = (
     Wrong("mask-end-ignored", "keys behind the end of a shorter mask visible", _ends_early, _extended),
     Wrong("softcap-after-bias", "softcap after the bias", _caps_a_bias, _cap_after_bias),
 )
+
+HYPOTHESES = (
+    Wrong(
+        "mask-inverted",
+        "a boolean mask read the other way round, true for a hidden key",
+        lambda problem: any(mask.kind != "additive" and mask.content is None for mask in problem.masks),
+        _inverted,
+    ),
+)
+"""What diagnosis tries besides the catalogue: whether it shows depends on the numbers in the mask."""
