@@ -40,10 +40,13 @@ def takes_problem(*given: Any) -> Any:
     another kind is `unsupported`. Raises ValueError for a kind that there is not.
 
     problem  the fields of attncheck.problem.Problem, as attributes: sizes, per-batch lengths, `visible`, scale, ...;
-             of RotaryProblem or LinearProblem for another `problem.kind`
+             of RotaryProblem or LinearProblem for another `problem.kind`. No properties: the keys that a batch entry
+             holds, kv_len, are past_len + new_len. docs/backends.md tells the fields
     tensors  inputs by role ("query", "key", "value", "past_key", ...), each [batch, heads, rows, dim] whatever the
              graph's layout; an absent one is missing. Where the problem has them: "cos" and "sin" [rows, dim / 2],
-             "sink" [heads], and each of problem.masks by its name, broadcast to [batch, heads, rows, slots]
+             "sink" [heads], and each of problem.masks by its name, the graph's array, to be taken as `mask.shape`:
+             rank 1 to 4, broadcast from the right over [batch, heads, rows, slots], `mask.slots` of them, which may be
+             fewer than problem.capacity; keys behind these are hidden
 
     It returns a dict of roles: "output" [batch, heads, rows, v_head_dim] and, where the problem's are not None,
     "present_key" and "present_value" [batch, kv_heads, capacity, dim], "scores" [batch, heads, rows, slots]. Rotary: of

@@ -342,6 +342,28 @@ def test_ctrl_c_ends_it_with_130_and_the_best_so_far(tmp_path: Path) -> None:
     assert load([tmp_path / "minimal" / "case.yaml"])
 
 
+def test_ctrl_c_before_the_start_has_failed_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\n\ndef slow(model, inputs):\n    pathlib.Path('begun').touch()\n    time.sleep(600)\n",
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attncheck", "minimize", "--case", START, "--backend", "slow.py:slow"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert b"it was not yet known whether the case fails, and the same call begins again" in stderr
+    assert not (tmp_path / "minimal").exists()
+
+
 @pytest.mark.slow
 def test_kill_9_at_a_random_moment_twenty_times_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from attncheck.backends.callable import Callable
 from attncheck.callable import KINDS, takes_problem
 from attncheck.engine import run as engine
 from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, Result
-from attncheck.problem import LinearProblem, Problem, RotaryProblem
+from attncheck.problem import LinearProblem, Problem, Rotary, RotaryProblem
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Verdict
 from tests.drawing import scenario
@@ -179,3 +181,12 @@ def test_a_function_that_answers_differently_each_time_is_flaky() -> None:
 def test_a_function_that_cannot_be_had_is_a_backend_that_cannot_start(file: str, function: str, words: str) -> None:
     (failed,) = [it for it in events(function, [decode()], file) if isinstance(it, BackendFailed)]
     assert words in failed.message
+
+
+def test_the_fields_that_the_documentation_names_are_fields_that_a_function_is_given() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "backends.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\| of `problem` \| what \|\n\| --- \| --- \|\n((?:\|.*\n)+)", text)
+    named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert named <= {it.name for it in fields(Problem)}
+    told = {name for line in table.splitlines() if "`style`" in line for name in re.findall(r"`(\w+)`", line)}
+    assert {it.name for it in fields(Rotary)} & told == {"style", "dim", "positions"}
