@@ -190,6 +190,7 @@ def verified(name: str, minimum: Minimum, *, file: Path = PLANTED, time_limit: f
         evaluator.start(lambda _: None)
         ledger = Ledger(evaluator, Budget(), lanes=2)
         ledger.runs = minimum.runs
+        ledger.isolated = True
         around = [it.case for it in minimum.neighbours]
         return ledger.fails(minimum.case, minimum.failure) and ledger.first(around, minimum.failure) is None
     finally:

@@ -21,14 +21,16 @@ from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.output import Printer, Ticker
 from attncheck.engine import run as engine
 from attncheck.engine.evaluator import Evaluator
+from attncheck.engine.events import Result
 from attncheck.graph.case import Case
 from attncheck.minimize import folder as kept
 from attncheck.minimize import stripped
 from attncheck.minimize.candidate import Candidate, start
 from attncheck.minimize.certificate import Neighbour
-from attncheck.minimize.ledger import Budget, Ledger, Runs, Unfitting
+from attncheck.minimize.journal import Damaged, Unfitting
+from attncheck.minimize.ledger import Budget, Ledger, Runs
 from attncheck.minimize.order import NUMBERS
-from attncheck.minimize.search import DoesNotFail, Progress, minimize
+from attncheck.minimize.search import DoesNotFail, Minimum, Progress, minimize
 from attncheck.minimize.signature import same, signature
 from attncheck.reports import minimized
 from attncheck.reports.numbers import plural
@@ -165,10 +167,11 @@ def _search(
 
     def told(found: Progress) -> None:
         kept.keep_case(asked.folder, found.case, f"smallest case so far of {case.id} on {backend.name}")
+        ledger.begin()
         ticker.subject = found.case.text
 
     minimum = minimize(begin, ledger, asked.runs, told, lambda text: warning(f"{case.id} is {text}"))
-    result = evaluator.ask(minimum.case.scenario).result()
+    result = _shown(evaluator, minimum)
     heading = minimized.said(case.id, backend.name, minimum.failure)
     files = kept.keep(asked.folder, minimum, name, asked.settings, heading)
     printer = Printer()
@@ -182,6 +185,13 @@ def _search(
         limits = _limits(asked.settings)
         packing.pack_again(minimum.case.scenario, backend, limits, asked.folder, asked.runs.of, asked.shaping)
     return ExitCode.OK if minimum.certified else ExitCode.UNFINISHED
+
+
+def _shown(evaluator: Evaluator, minimum: Minimum) -> Result:
+    """A run of the smallest case by itself that fails as it did, where one does."""
+    results = [it.result() for it in evaluator.alone(minimum.case.scenario, minimum.runs.of)]
+    alike = (it for it in results if (seen := signature(it)) is not None and same(minimum.failure, seen))
+    return next(alike, results[0])
 
 
 def verify(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
@@ -200,6 +210,7 @@ def _verify(asked: Wanted, folder: Path) -> ExitCode:
     with _evaluator(backend, settings, asked.jobs) as evaluator, Ticker(wanted=not asked.quiet) as ticker:
         ledger = _ledger(evaluator, asked, ticker, settings)
         ledger.runs = Runs(*found.runs)
+        ledger.isolated = True
         fails = ledger.fails(found.case, found.failure)
         ledger.first((case for _, case, _ in found.neighbours), found.failure)
         seen = tuple(
@@ -275,7 +286,9 @@ def _journal(ledger: Ledger, backend: Backend, case: Scenario, asked: Wanted) ->
     }
     try:
         before = ledger.keep(path, head, case)
-    except (Unfitting, ValueError, KeyError, TypeError) as differs:
+    except Damaged as damaged:
+        raise Stop(str(damaged), ExitCode.USAGE) from None
+    except Unfitting as differs:
         raise Stop(
             f"{path} is the journal of another search ({differs}); name another folder with --out, or remove it",
             ExitCode.USAGE,

@@ -51,8 +51,19 @@ class Evaluator:
 
     def ask(self, given: run.Given) -> Asked:
         """Hand a case to the worker with least to do."""
+        return self._hand(given, self._idlest())
+
+    def alone(self, given: run.Given, times: int) -> list[Asked]:
+        """A case `times` times in a process that runs no other: what another has left behind is not there."""
+        index = self._idlest()
+        self._lanes[index].renew()
+        return [self._hand(given, index) for _ in range(times)]
+
+    def _idlest(self) -> int:
         self._busy = [[it for it in asked if not it.done] for asked in self._busy]
-        index = min(range(len(self._lanes)), key=lambda index: len(self._busy[index]))
+        return min(range(len(self._lanes)), key=lambda index: len(self._busy[index]))
+
+    def _hand(self, given: run.Given, index: int) -> Asked:
         asked = Asked(run.submit(given, [self._lanes[index]], None, self._options), self._options)
         self._busy[index].append(asked)
         return asked

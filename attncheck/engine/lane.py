@@ -84,6 +84,7 @@ class Lane:
         self._worker: Worker | None = None
         self._lost: BackendUnavailable | None = None
         self._stopped = False
+        self._used = False
         self._hello: Hello | None = None
 
     @property
@@ -105,6 +106,10 @@ class Lane:
         The future never raises for anything that a backend does.
         """
         return self._thread.submit(self._attempts, name, calls)
+
+    def renew(self) -> None:
+        """Queue that what comes next is run by a process that has run nothing before."""
+        self._thread.submit(self._renewed)
 
     def end(self) -> None:
         """End the worker now, whatever it does, and drop what is queued; `join` waits for it."""
@@ -133,6 +138,7 @@ class Lane:
         if self._worker is None:
             assert self._launch is not None, "a lane starts before it takes cases"
             worker = Worker(self._launch, self._memory_limit)
+            self._used = False
             with self._lock:
                 self._worker = worker
                 if self._stopped:
@@ -144,6 +150,10 @@ class Lane:
                 self._lost, self._worker = error, None
                 raise
         return self._worker
+
+    def _renewed(self) -> None:
+        if self._used:
+            self._drop_worker()
 
     def _drop_worker(self) -> None:
         with self._lock:
@@ -205,6 +215,7 @@ class Lane:
         at = 0
         try:
             worker = self._live_worker()
+            self._used = True
             for _ in range(self._repeat):
                 for at, (request, call) in enumerate(zip(requests, calls, strict=True)):
                     if at == len(handles):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from attncheck.minimize.candidate import Candidate
 from attncheck.minimize.certificate import Neighbour, certificate, neighbours
-from attncheck.minimize.ledger import Ledger, Runs, Seen, Spent
+from attncheck.minimize.ledger import Ledger, Runs, Spent
 from attncheck.minimize.order import key, simpler
 from attncheck.minimize.passes import SHAPES, VALUES, Pass
+from attncheck.minimize.seen import Seen, wavers
 from attncheck.minimize.signature import Signature, same
 
 _NEIGHBOURS = Pass("neighbours", lambda case: (it.case for it in neighbours(case)))
@@ -58,20 +59,46 @@ def minimize(
 ) -> Minimum:
     """Shrink `start` by every pass up to a common fixpoint. Raises DoesNotFail.
 
-    Where the end does not fail as often as asked, though the start does, the search is made again and every case run so
-    often: what was followed was luck, or memory that nobody had written.
+    Start, end and neighbours are run each in a process that runs no other case; what lies between, by warm workers. So
+    the search may have to go on in another way:
+
+    - the start's numbers are others in a worker that has run something else: only that they are wrong is followed;
+    - the end does not fail by itself, or a neighbour does: every case is run by itself from now on;
+    - the end fails less often than asked, though the start does: it was luck, and every case is run so often.
 
     runs   how often the start and the end are run, and how many of these must fail
     told   hears of every smaller case, first of the start itself; warn: of what does not always fail
     """
     # Whatever the budget: without these nothing is known.
-    failure, ledger.runs = _confirmed(ledger.seen(start, runs.of, afford=False), runs, warn)
+    by_itself = ledger.alone(start, runs.of, afford=False)
+    failure, ledger.runs = _confirmed(by_itself, runs, warn)
     told(Progress(start, "start"))
-    found = _searched(start, ledger, failure, runs, told)
-    if found.around is not None and found.confirmed < runs.needed and ledger.runs.of == 1:
-        ledger.runs = runs
-        warn(f"shrunk to a case that fails in {found.confirmed} of {runs.of} runs only: again, {_every(runs)}")
-        found = _searched(start, ledger, failure, runs, told)
+    begin = start
+    while True:
+        found = _searched(begin, ledger, failure, _Confirming(start, by_itself, runs), told)
+        if found.around is None:
+            break
+        needed = ledger.runs.needed if ledger.runs.of > 1 else runs.needed
+        failing = next((it.case for it in found.around if it.same), None)
+        if found.wavers:
+            failure, begin = failure.loosened, found.case
+            warn("not steady: its wrong numbers are others from run to run, so any wrong numbers are followed")
+        elif found.confirmed >= needed and failing is None:
+            break
+        elif not ledger.isolated and (not found.confirmed or ledger.runs.of > 1 or failing is not None):
+            ledger.isolated, begin = True, failing or found.firm
+            what = "fails otherwise" if found.confirmed else "does not fail"
+            warn(
+                f"shrunk to a case that {what} in a process of its own, without what other cases leave behind: "
+                "on from the last that does, each in a process of its own"
+            )
+            told(Progress(begin, "by itself"))
+        elif ledger.runs.of == 1:
+            ledger.runs, begin = runs, start
+            how_often = f"{found.confirmed} of {runs.of} runs"
+            warn(f"shrunk to a case that fails in {how_often} only: again, {_every(runs)}")
+        else:
+            break
     enough = found.confirmed >= (ledger.runs.needed if ledger.runs.of > 1 else runs.needed)
     others = _each_once((seen, smallest) for seen, smallest in ledger.others.items() if not same(failure, seen))
     return Minimum(
@@ -89,27 +116,72 @@ def minimize(
 
 
 @dataclass(frozen=True)
+class _Confirming:
+    """The start, what it came to by itself, and how often the end is run."""
+
+    start: Candidate
+    by_itself: Sequence[Seen]
+    runs: Runs
+
+
+@dataclass(frozen=True)
 class _Found:
-    """Where a search has come: `around` is None where the budget was spent before."""
+    """Where a search has come: `around` is None where the budget was spent before.
+
+    firm    the smallest case on the way that is known to fail by itself
+    wavers  whether the start's numbers are others from run to run
+    """
 
     case: Candidate
-    confirmed: int
-    around: tuple[Neighbour, ...] | None
+    firm: Candidate
+    confirmed: int = 0
+    around: tuple[Neighbour, ...] | None = None
+    wavers: bool = False
 
 
 def _searched(
-    start: Candidate, ledger: Ledger, failure: Signature, runs: Runs, told: Callable[[Progress], None]
+    begin: Candidate, ledger: Ledger, failure: Signature, by: _Confirming, told: Callable[[Progress], None]
 ) -> _Found:
     """Down to a case of which no neighbour fails, as far as the budget goes."""
-    case = start
+    way = [begin]
     try:
-        for case, by in _descent(start, ledger, failure):
-            told(Progress(case, by))
-        last = ledger.seen(case, runs.of)
-        around = certificate(case, ledger, failure)
+        # What the search asks first anyway: then the workers have run something else than the start.
+        ledger.first(_simpler(SHAPES[0], begin), failure)
+        if _unsteady(ledger, failure, by, 2):
+            return _Found(begin, begin, around=(), wavers=True)
+        for case, name in _descent(begin, ledger, failure):
+            way.append(case)
+            told(Progress(case, name))
+        if _unsteady(ledger, failure, by, 4):
+            return _Found(way[-1], begin, around=(), wavers=True)
+        with ledger.isolating():
+            last = ledger.seen(way[-1], by.runs.of)
+            confirmed = sum(it.failure is not None and same(failure, it.failure) for it in last)
+            if not confirmed:
+                return _Found(way[-1], _firm(way, ledger, failure), around=())
+            around = certificate(way[-1], ledger, failure)
     except Spent:
-        return _Found(case, 0, None)
-    return _Found(case, sum(it.failure is not None and same(failure, it.failure) for it in last), around)
+        return _Found(way[-1], begin)
+    return _Found(way[-1], begin, confirmed, around)
+
+
+def _unsteady(ledger: Ledger, failure: Signature, by: _Confirming, times: int) -> bool:
+    """Whether warm workers, whose memory is no longer new, get other wrong numbers of the start. Raises Spent."""
+    if ledger.isolated or failure.loose or not failure.outputs:
+        return False
+    return wavers([*by.by_itself, *ledger.seen(by.start, times)])
+
+
+def _firm(way: Sequence[Candidate], ledger: Ledger, failure: Signature) -> Candidate:
+    """A case on the way that fails by itself while the next does not: the first does, the last does not."""
+    fails, passes = 0, len(way) - 1
+    while passes - fails > 1:
+        middle = (fails + passes) // 2
+        if ledger.fails(way[middle], failure):
+            fails = middle
+        else:
+            passes = middle
+    return way[fails]
 
 
 def _every(runs: Runs) -> str:
@@ -131,7 +203,7 @@ def _confirmed(seen: list[Seen], runs: Runs, warn: Callable[[str], None]) -> tup
     failures = [it.failure for it in seen if it.failure is not None]
     if not failures:
         raise DoesNotFail(f"it does not fail: {', '.join(dict.fromkeys(it.verdict for it in seen))}")
-    first = failures[0]
+    first = failures[0].loosened if wavers(seen) else failures[0]
     hits = sum(same(first, it) for it in failures)
     if hits == runs.of:
         return first, Runs()
@@ -153,6 +225,8 @@ def _descent(start: Candidate, ledger: Ledger, failure: Signature) -> Iterator[t
                     break
         # Whatever moved, the shapes come first again: a plainer setting may let a size go.
         stage = 0 if moved else stage + 1
+
+
 def _simpler(each: Pass, case: Candidate) -> Iterator[Candidate]:
     """What a pass proposes, where it is possible, new and simpler."""
     told: set[Candidate] = set()

@@ -22,6 +22,7 @@ STEADY = 8
 """Wrong elements from which on it is no chance that all of them err to one side."""
 
 _NOT_FAILING = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.QUARANTINED)
+_NUMBERS = {str(Verdict.MISMATCH), str(Verdict.NONFINITE)}
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?([eE][-+]?\d+)?|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)")
 
 
@@ -38,6 +39,7 @@ class Signature:
     steady   whether so many elements err to that side that the fault is known by it
     text     for a failure without numbers: its message without numbers, names and shapes, so its class, or its signal
     kernels  where they are to stay: the kernels that ran, as the evidence tells
+    loose    whether the numbers are others from run to run, so that nothing can be told from them
     """
 
     verdict: str
@@ -49,6 +51,7 @@ class Signature:
     steady: bool = False
     text: str = ""
     kernels: tuple[str, ...] = ()
+    loose: bool = False
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Signature:
@@ -57,11 +60,17 @@ class Signature:
         return cls(**{**data, **lists})
 
     @property
+    def loosened(self) -> Signature:
+        """What is left where the numbers are others from run to run: that they are wrong, and in which outputs."""
+        return Signature(self.verdict, self.outputs, kernels=self.kernels, loose=True)
+
+    @property
     def words(self) -> str:
         """For a person: `mismatch in output, softcap-ignored`."""
         where = f" in {' and '.join(self.outputs)}" if self.outputs else ""
         side = {"above": "too large", "below": "too small"}.get(self.side, "") if self.steady else ""
-        what = ", or ".join(self.wrong) or (self.look if self.look != "wrong" else side) or self.text
+        look = "other numbers from run to run" if self.loose else self.look if self.look != "wrong" else side
+        what = ", or ".join(self.wrong) or look or self.text
         return f"{self.verdict}{where}{f', {what}' if what else ''}"
 
 
@@ -109,8 +118,12 @@ def same(first: Signature, other: Signature) -> bool:
 
     Where a known wrong kernel was matched, one of those stays matched: several may give the same in a small case. Where
     none was, no further output is wrong, they look alike, a gross error does not become a slight one, and where many
-    elements erred to one side, all that are left err to that side (docs/decisions/minimize.md).
+    elements erred to one side, all that are left err to that side (docs/decisions/minimize.md). Of a loose one the
+    outputs count, wrong numbers and NaN alike.
     """
+    if first.loose:
+        wrong = {first.verdict, other.verdict} <= _NUMBERS and first.kernels == other.kernels
+        return wrong and set(first.outputs) >= set(other.outputs)
     if (first.verdict, first.text, first.kernels) != (other.verdict, other.text, other.kernels):
         return False
     if first.wrong:

@@ -199,11 +199,16 @@ def test_time_that_is_spent_is_exit_code_6_with_the_start_as_the_best_so_far(tmp
 
 
 def test_a_case_that_is_asked_for_twice_is_run_once(tmp_path: Path) -> None:
-    """By its content: two spellings of one case are one. The start and the end are run three times."""
+    """By its content: two spellings of one case are one. Start and end are run three times, each by itself.
+
+    The start's numbers are looked at again in workers that have run something else.
+    """
     shrink(tmp_path, "five_past")
     lines = (tmp_path / "minimal" / "journal.ndjson").read_text(encoding="utf-8").splitlines()[1:]
-    digests = Counter(session(from_command_line(json.loads(line)["case"])).digest for line in lines)
-    assert sorted(digests.values())[-3:] == [1, 3, 3]
+    runs = [json.loads(line) for line in lines]
+    counted = Counter((session(from_command_line(it["case"])).digest, it["alone"]) for it in runs)
+    assert sorted(counted.values())[-3:] == [1, 1, 4]
+    assert sorted(it["alone"] for it in runs if it["alone"] > 1) == [2, 2, 3, 3]
     assert len(lines) == certificate(tmp_path)["evaluations"]
 
 
@@ -289,6 +294,51 @@ def test_a_journal_of_another_search_is_not_continued(tmp_path: Path) -> None:
     ran = shrink(tmp_path, "five_past", "--evaluations", "5")
     assert ran.code == 2
     assert "is the journal of another search" in ran.stderr
+
+
+def test_a_damaged_line_of_a_journal_is_named_with_what_to_do(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows", "--evaluations", "5", "--runs", "1/1")
+    journal = tmp_path / "minimal" / "journal.ndjson"
+    lines = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join([*lines[:2], b"\x00\xffgarbage\r", *lines[2:]]))
+    ran = shrink(tmp_path, "six_rows", "--evaluations", "5", "--runs", "1/1")
+    assert ran.code == 2
+    assert "line 3 of the journal minimal/journal.ndjson is damaged: it is no JSON" in ran.stderr
+    assert "remove that line, and what it held is run again" in ran.stderr
+
+
+def remembering(folder: Path) -> str:
+    """A kernel that is wrong behind a past where the last call without one had two tokens or more."""
+    (folder / "remembers.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT / 'tests' / 'callables')!r})\n"
+        "import numpy as np\nimport right\nimport attncheck.callable\nROWS = [0]\nRUNS = [0]\n"
+        "@attncheck.callable.takes_problem\n"
+        "def mine(problem, tensors):\n"
+        "    found = right.attention(problem, tensors)\n"
+        "    if not problem.past_len[0]:\n"
+        "        ROWS[0] = problem.new_len[0]\n"
+        "    elif ROWS[0] >= 2:\n"
+        "        found['output'] = found['output'] + np.float32(1)\n"
+        "    return found\n"
+        "@attncheck.callable.takes_problem\n"
+        "def third(problem, tensors):\n"
+        "    found = right.attention(problem, tensors)\n"
+        "    RUNS[0] += 1\n"
+        "    if RUNS[0] % 3 == 0:\n"
+        "        found['output'] = found['output'] + np.float32(1)\n"
+        "    return found\n",
+        encoding="utf-8",
+    )
+    return "remembers.py:mine"
+
+
+def test_what_fails_only_behind_another_case_in_the_same_process_is_not_taken_for_the_smallest(tmp_path: Path) -> None:
+    call = ("--case", "op=gqa heads=1 head_dim=1 capacity=4 steps=3-1", "--backend", remembering(tmp_path))
+    ran = attncheck("minimize", *call, "--no-bundle", folder=tmp_path)
+    assert ran.code == 0, ran.text
+    assert "does not fail in a process of its own" in ran.stderr
+    assert (certificate(tmp_path)["one_minimal"], "steps=2-1" in certificate(tmp_path)["case"]) == (True, True)
 
 
 def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: Path) -> None:

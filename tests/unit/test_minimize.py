@@ -17,6 +17,7 @@ from attncheck.minimize.order import TENSORS, features, key, plainness, simpler
 from attncheck.minimize.passes import PASSES
 from attncheck.minimize.passes.numbers import held
 from attncheck.minimize.passes.sizes import below, cut
+from attncheck.minimize.seen import Seen, wavers
 from attncheck.minimize.signature import Signature, same, signature
 from attncheck.scenario import from_command_line
 from attncheck.vocabulary import Status, Verdict
@@ -195,6 +196,23 @@ def test_what_lay_in_memory_where_zeros_are_expected_is_no_gross_error() -> None
     assert failing([1e-3], tolerance=1e-38).gross
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "differ"),
+    [
+        (Seen(failing([1.0]), "mismatch", (1e3,)), Seen(failing([1.0]), "mismatch", (1e3 + 0.5,)), False),
+        (Seen(failing([1.0]), "mismatch", (1e3,)), Seen(failing([1.0]), "mismatch", (2e3,)), True),
+        (Seen(failing([1.0]), "mismatch", (1e3,)), Seen(failing([np.nan]), "nonfinite", (np.inf,)), True),
+        (Seen(failing([np.nan]), "nonfinite", (np.inf,)), Seen(failing([np.nan]), "nonfinite", (np.inf,)), False),
+        (Seen(failing([1.0]), "mismatch", (1e3,)), Seen(None, "pass"), False),
+        (Seen(Signature("crash", text="a"), "crash"), Seen(Signature("crash", text="a"), "crash"), False),
+    ],
+)
+def test_wrong_numbers_waver_where_runs_lie_further_apart_than_the_tolerance(
+    first: Seen, other: Seen, differ: bool
+) -> None:
+    assert wavers([first, other]) is differ
+
+
 def test_a_cut_keeps_the_numbers_that_survive() -> None:
     begin = case("op=gqa q_len=2 past_len=2 heads=2 head_dim=2 k_values=" + "+".join(map(str, range(1, 17))))
     before = held(begin, "k")
@@ -255,6 +273,10 @@ ABOVE = Signature("mismatch", ("output",), (), "wrong", side="above", steady=Tru
         (Signature("error", text="a # b"), Signature("error", text="a # b"), True),
         (Signature("error", text="a # b"), Signature("error", text="a # c"), False),
         (replace(FIRST, kernels=("flash",)), replace(FIRST, kernels=("naive",)), False),
+        (FIRST.loosened, replace(FIRST, wrong=(), gross=False), True),
+        (FIRST.loosened, replace(FIRST, verdict="nonfinite", wrong=(), look="NaN"), True),
+        (FIRST.loosened, replace(FIRST, outputs=("present_key",)), False),
+        (FIRST.loosened, replace(FIRST, verdict="crash"), False),
     ],
 )
 def test_the_same_failure_in_a_smaller_case_is_followed_and_another_is_not(
