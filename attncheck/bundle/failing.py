@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attncheck.backends import environments
 from attncheck.backends.base import Backend, CannotRequest, Request
@@ -21,6 +22,10 @@ NOT_FAILING = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.QUARANTINED)
 """Verdicts that no bundle can be made of."""
 
 
+OFTEN = 10
+"""How often a case that passes is run, in one process, until it fails."""
+
+
 class NotFailing(Exception):
     """The case does not fail: there is nothing to show. The message says what it came to."""
 
@@ -28,10 +33,11 @@ class NotFailing(Exception):
 def subject(given: Given, backend: Backend, reference: Backend | None, options: Options, told: Told) -> Subject:
     """Run the case, and keep what failed. Raises BackendUnavailable, NotFailing, Unscripted.
 
-    Of a session it is the step that went wrong, by itself, where it goes wrong by itself in the same way, or else with
+    What passes is run OFTEN, and what fails in some of these runs only is a failure too: the script tries as often. Of
+    a session it is the step that went wrong, by itself, where it goes wrong by itself in the same way, or else with
     the steps before it.
     """
-    seen = _failing(given, backend, reference, options, told)
+    seen, options = _failing(given, backend, reference, options, told)
     at = seen.result.step
     if at is not None:
         step = sessions.alone(session_of(given), at.number)
@@ -57,12 +63,18 @@ def subject(given: Given, backend: Backend, reference: Backend | None, options: 
     )
 
 
-def _failing(given: Given, backend: Backend, reference: Backend | None, options: Options, told: Told) -> Seen:
+def _failing(
+    given: Given, backend: Backend, reference: Backend | None, options: Options, told: Told
+) -> tuple[Seen, Options]:
+    """How it fails, and under which options: once, or in one of many runs."""
     seen = evaluate(given, backend, reference, options, told)
+    if seen.result.verdict is Verdict.PASS and options.repeat == 1:
+        options = replace(options, repeat=OFTEN)
+        seen = evaluate(given, backend, reference, options, told)
     if seen.result.verdict in NOT_FAILING:
         why = f", {seen.result.message}" if seen.result.message else ""
         raise NotFailing(f"it does not fail on {backend.name}: {seen.result.verdict}{why}")
-    return seen
+    return seen, options
 
 
 def _alike(session: Seen, alone: Seen) -> bool:

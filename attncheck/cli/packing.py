@@ -52,13 +52,13 @@ def pack_again(
 ) -> None:
     """Make the folder of what `minimize` has found a bundle. What cannot be shown is said; only Stop is raised.
 
-    runs     how often the case was run to see it fail: it gets as many tries and more
+    runs     how often the case was run to see it fail: as many processes, three at least, try
     shaping  options of the call that decide what it comes to, by parameter name
     """
     (reference,) = create(DEFAULT_REFERENCE, Settings())
     wanted = None if backend.name == reference.name else reference
     try:
-        it = _seen(case, backend, wanted, limits, max(runs, contents.MORE_RUNS))
+        it = _seen(case, backend, wanted, limits, max(runs, 3))
         made = contents.write(out, it, case, options=shaping)
     except (failing.NotFailing, script.Unscripted, BackendUnavailable) as why:
         warning(f"no bundle was made: {why}")

@@ -341,6 +341,14 @@ def test_what_fails_only_behind_another_case_in_the_same_process_is_not_taken_fo
     assert (certificate(tmp_path)["one_minimal"], "steps=2-1" in certificate(tmp_path)["case"]) == (True, True)
 
 
+def test_what_fails_in_each_third_run_of_a_process_gets_a_bundle(tmp_path: Path) -> None:
+    remembering(tmp_path)
+    call = ("--case", "op=gqa heads=1 head_dim=1", "--backend", "remembers.py:third", "--reference", "none")
+    ran = attncheck("bundle", *call, "--out", "b", folder=tmp_path)
+    assert ran.code == 0, ran.text
+    assert "repro.py in a fresh process: exit code 1: the failure shows" in ran.stdout
+
+
 def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: Path) -> None:
     shrink(tmp_path, "six_rows", "--evaluations", "5")
     journal = tmp_path / "minimal" / "journal.ndjson"

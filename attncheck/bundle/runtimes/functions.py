@@ -20,7 +20,8 @@ FOLDER = "kernel"
 """Of the user's files, so that none takes the name of one of ours."""
 
 _LOAD = '''\
-{once}def function():
+@functools.cache  # one module for every run, as in a process that goes on
+def function():
     """FUNCTION of FILE, loaded with its own folder importable."""
     sys.path.insert(0, str(HERE / FILE.parent))
     spec = importlib.util.spec_from_file_location(FILE.stem, HERE / FILE)
@@ -94,7 +95,7 @@ def piece(subject: Subject) -> Piece:
     functions += [PROBLEM_TEXT, _ATTRIBUTES] if decorated else []
     return Piece(
         imported(subject, _packages(sources)),
-        _imports(decorated, guarded, several=bool(subject.earlier)),
+        _imports(decorated, guarded),
         written("\n\n".join(functions), subject),
         "\n".join(constants),
         files,
@@ -102,12 +103,12 @@ def piece(subject: Subject) -> Piece:
     )
 
 
-def _imports(decorated: bool, guarded: bool, *, several: bool) -> str:
+def _imports(decorated: bool, guarded: bool) -> str:
     lines = ["import importlib.util", "", "import numpy as np"]
     beside = [name for name, wanted in (("roles", decorated), ("guards", guarded)) if wanted]
     if decorated:
         lines = [lines[0], "import json", "from types import SimpleNamespace", *lines[1:]]
-    lines = ["import functools", *lines] if several else lines
+    lines = ["import functools", *lines]
     if beside:
         lines += ["", PATH, *(f"import {name}" for name in beside)]
     return "\n".join(lines)
