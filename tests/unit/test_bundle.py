@@ -148,7 +148,8 @@ def test_own_kernels_are_spelt_out_and_a_mended_shader_shows_nothing(tmp_path: P
     edited.write_text(edited.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
     bundle = made(tmp_path / "b", "wgsl", from_command_line(f"{SMALL} softcap=3"), Settings(shaders=shaders))
     assert bundle.rerun.shows
-    assert bundle.files == FILES
+    kernels = {f"shaders/{file.name}" for file in shaders.iterdir()}
+    assert set(bundle.files) == {*FILES, *kernels}
     path = bundle.folder / "repro.py"
     text = path.read_text(encoding="utf-8")
     assert text.count(wrong) == 1
