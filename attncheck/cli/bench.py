@@ -58,7 +58,6 @@ from attncheck.scenario.model import Kernel
 )
 @click.option(
     "--memory-limit",
-    "host_memory",
     type=options.Bytes(),
     metavar="SIZE",
     help="Refuse cases that would need more memory here.  [default: half of this machine's]",

@@ -114,7 +114,7 @@ def _happen(
         batch=given["batch"],
         seconds=given["seconds"],
         beyond=given["cache"],
-        host_memory=given["host_memory"] or psutil.virtual_memory().total // 2,
+        host_memory=given["memory_limit"] or psutil.virtual_memory().total // 2,
         device_memory=given["device_memory"],
         time_limit=given["time_limit"],
         cancelled=cancelled,
