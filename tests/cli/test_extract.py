@@ -227,9 +227,15 @@ def test_the_nodes_of_a_model_are_listed_without_running_it(folder: Path) -> Non
 
 
 def unsayable(folder: Path) -> tuple[str, ...]:
-    """A key_padding_mask of lengths that hide nothing: a scenario leaves it out."""
+    """What hidden keys have added to their scores, other than the operator's own -10000."""
     node = helper.make_node(
-        "MultiHeadAttention", ["q", "k", "v", "", "lengths"], ["y"], name="odd", domain=models.MICROSOFT, num_heads=2
+        "MultiHeadAttention",
+        ["q", "k", "v", "", "lengths"],
+        ["y"],
+        name="odd",
+        domain=models.MICROSOFT,
+        num_heads=2,
+        mask_filter_value=-20000.0,
     )
     lengths = numpy_helper.from_array(np.array([3, 3], np.int32), "lengths")
     inputs = [models.value(name, [2, 3, 16]) for name in "qkv"]
