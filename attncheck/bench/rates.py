@@ -14,8 +14,9 @@ from attncheck.backends.base import Hello
 from attncheck.bench.events import Rates
 from attncheck.bench.station import Station
 from attncheck.engine.worker import WorkerFailed
-from attncheck.kernels import uniforms
+from attncheck.kernels import matrix, uniforms
 from attncheck.kernels.plan import Buffer, Dispatch, Plan
+from attncheck.kernels.sources import prelude
 
 SHADERS = Path(__file__).parent / "shaders"
 CHAINS, LANES, INVOCATIONS = 8, 4, 256
@@ -27,13 +28,6 @@ ELEMENT = 16
 COPIED = 1024
 BLOCK, TILES, SHARED, SUBGROUPS, PRODUCTS = 16, 16, 64, 4, 16
 """Of matrix.wgsl: rows of a block, blocks that are given, places that workgroups share, subgroups, products a round."""
-
-MATRIX_DIRECTIVES = """\
-enable f16;
-enable subgroups;
-enable chromium_experimental_subgroup_matrix;
-diagnostic(off, chromium.subgroup_matrix_uniformity);
-"""
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ def multiplying(size: Size) -> Task:
     params = {"rounds": size.rounds, "unused_a": 0, "unused_b": 0, "unused_c": 0}
     groups = size.groups // 2
     numbers = np.random.default_rng(0).uniform(-1, 1, TILES * BLOCK * BLOCK).astype(np.float16)
-    plan = _plan("matrix", params, (given, sums), groups, MATRIX_DIRECTIVES)
+    plan = _plan("matrix", params, (given, sums), groups, prelude({}, {}, matrix.DIRECTIVES))
     return Task(plan, {"given": numbers}, groups * SUBGROUPS * size.rounds * PRODUCTS * BLOCK**3 * 2)
 
 
