@@ -49,8 +49,13 @@ class Reports:
 
     def write(self) -> None:
         """Write every report. What cannot be written is said, and `broken` is set: the run itself stands."""
+        if not self._wishes:
+            return
+        from attncheck.reports.document import report
+
+        document = report(self._events)
         for wish in self._wishes:
-            text = writer(wish.format)(self._events)
+            text = writer(wish.format)(document)
             if wish.path is None:
                 sys.stdout.write(text)
                 continue

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attncheck.engine.events import Event
+    from attncheck.reports.document import Report
 
 FORMATS = {"json": "attncheck.reports.json_report:text"}
-"""Format -> the pure function that makes its text of a run's events."""
+"""Format -> the pure function that makes its text of the document of a run."""
 
 
-def writer(name: str) -> Callable[[Sequence[Event]], str]:
+def writer(name: str) -> Callable[[Report], str]:
     """The function that writes the format `name`."""
     module, _, function = FORMATS[name].partition(":")
-    found: Callable[[Sequence[Event]], str] = getattr(import_module(module), function)
+    found: Callable[[Report], str] = getattr(import_module(module), function)
     return found

@@ -16,6 +16,7 @@ import pytest
 
 from attncheck.engine.events import CaseFinished, Counts, Event, Result, RunFinished, RunStarted
 from attncheck.graph.case import GivenModel
+from attncheck.reports import document as documents
 from attncheck.reports import json_report
 from attncheck.vocabulary import Status, Verdict
 
@@ -115,6 +116,6 @@ def test_numbers_that_json_cannot_say_are_strings() -> None:
         CaseFinished(GivenModel("x", "x.onnx", "a model"), "0" * 64, (result,)),
         RunFinished(Counts(failed=1), 0.5),
     ]
-    document = checked(json_report.text(events))
+    document = checked(json_report.text(documents.report(events)))
     assert document["cases"][0]["results"][0]["seconds"] == "Infinity"
     assert (document["cases"][0]["file"], document["cases"][0]["line"]) == ("x.onnx", 0)
