@@ -39,11 +39,11 @@ class Invocation:
 
     def command(self, case: str) -> str:
         """The shell command that runs `case` alone."""
-        return shlex.join((*self.program, case, *self.words))
+        return shlex.join(self.on(case))
 
-    def command_on(self, case: str, backend: str) -> str:
-        """The shell command for `case` on one backend, which is none of the words."""
-        return shlex.join((*self.program, case, "--backend", backend, *self.words))
+    def on(self, case: str, backend: str | None = None) -> tuple[str, ...]:
+        """The words of the shell command for `case`, and for a `backend` where it is none of the words."""
+        return (*self.program, case, *(() if backend is None else ("--backend", backend)), *self.words)
 
 
 def said(ctx: click.Context, parameter: str) -> bool:

@@ -27,6 +27,7 @@ from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
     CaseFinished,
+    Commands,
     Event,
     RunFinished,
 )
@@ -104,11 +105,8 @@ def _run(
     printer = Printer(silent=told.take_stdout)
     layout = Layout.fit((case.id for case in cases), names, printer.width)
 
-    def shrink(case: str, backend: str) -> str:
-        """The command, "" where the ids of this run are not for `minimize`."""
-        return wanted.shrinking.command_on(case, chosen.called[backend]) if wanted.shrinking is not None else ""
-
-    table = Table(layout, wanted.detail, wanted.invocation.command, shrink)
+    commands = _commands(wanted, chosen)
+    table = Table(layout, wanted.detail, commands.run, commands.minimize)
     seen = _Seen()
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
@@ -122,6 +120,7 @@ def _run(
         expectations=wanted.expectations,
         settings=_settings(wanted, chosen.every),
         finished=kept.finished,
+        commands=commands,
     )
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
@@ -155,6 +154,13 @@ def _run(
     if code is ExitCode.NOTHING:
         error("every case was skipped: unsupported or quarantined everywhere, so nothing was tested")
     return code
+
+
+def _commands(wanted: Wanted, chosen: Chosen) -> Commands:
+    """How a case of this run is run again, and shrunk: not at all where its ids are not for `minimize`."""
+    shrinking = wanted.shrinking.on(Commands.CASE, Commands.BACKEND) if wanted.shrinking is not None else ()
+    called = {name: word for name, word in chosen.called.items() if name != word}
+    return Commands(wanted.invocation.on(Commands.CASE), shrinking, called)
 
 
 def _settings(wanted: Wanted, backends: Sequence[Backend]) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from attncheck.backends.base import Evidence, Hello
 from attncheck.compare.difference import Difference
@@ -96,16 +98,43 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Commands:
+    """How one case of a run is run again by itself, and how it is shrunk: shell words, CASE and BACKEND among them.
+
+    running    the words that run a case; shrinking: those that shrink it on a backend, none where nothing does
+    called     backend -> what the command line calls it, where that is not its name
+    """
+
+    running: tuple[str, ...]
+    shrinking: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    CASE: ClassVar[str] = "{case}"
+    BACKEND: ClassVar[str] = "{backend}"
+
+    def run(self, case: str) -> str:
+        """The shell command that runs `case` alone."""
+        return shlex.join(case if word == self.CASE else word for word in self.running)
+
+    def minimize(self, case: str, backend: str) -> str:
+        """The shell command that shrinks `case` on `backend`; empty where there is none."""
+        there = {self.CASE: case, self.BACKEND: self.called.get(backend, backend)}
+        return shlex.join(there.get(word, word) for word in self.shrinking)
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """Sent once, first: how many cases, on which backends (candidates first, then the reference), and how.
 
     settings   whatever else decides what a backend computes, in words: kernel policy, adapter, shaders
+    commands   how its cases are run again; None where there is no command line
     """
 
     cases: int
     backends: tuple[str, ...]
     reference: str | None
     settings: Mapping[str, str] = field(default_factory=dict)
+    commands: Commands | None = None
 
 
 @dataclass(frozen=True)

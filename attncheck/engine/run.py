@@ -18,6 +18,7 @@ from attncheck.engine.events import (
     BackendPreparing,
     BackendReady,
     CaseFinished,
+    Commands,
     Event,
     RunFinished,
     RunStarted,
@@ -58,7 +59,7 @@ class Options:
     fail_fast    whether to stop at the first failing case
     sharpness    whether to hold each passing case against every wrong kernel, not only until one is rejected
     cancelled    set by a signal handler, say, to end the run early; what was judged before is reported
-    settings     told in RunStarted
+    settings     told in RunStarted, as are the commands
     finished     cases of an earlier run, by id: one with the same content on the same backends is told again, not run
     expectations what is known to fail, and whether to run what may take a backend down
     """
@@ -72,6 +73,7 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)
     finished: Mapping[str, CaseFinished] = field(default_factory=dict)
     expectations: Expectations = field(default_factory=Expectations)
+    commands: Commands | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def run(
     tally = _Tally(began)
     backends = (*candidates, *([reference] if reference is not None else []))
     names = tuple(backend.name for backend in backends)
-    yield RunStarted(len(given), names, reference.name if reference else None, options.settings)
+    yield RunStarted(len(given), names, reference.name if reference else None, options.settings, options.commands)
     lanes = [
         Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
         for backend in backends

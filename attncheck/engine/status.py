@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
-from attncheck.engine.events import Counts, Result, RunFinished
+from attncheck.engine.events import Counts, RunFinished
 from attncheck.vocabulary import PRECEDENCE, ExitCode, Flag, Status, Verdict
 
 _OF_VERDICT = {
@@ -20,7 +21,19 @@ def of_verdict(verdict: Verdict) -> Status:
     return _OF_VERDICT.get(verdict, Status.FAILED)
 
 
-def of_case(results: Sequence[Result]) -> Status:
+class Judged(Protocol):
+    """A result, or what a report keeps of one."""
+
+    @property
+    def status(self) -> Status:
+        """Its status after expectations."""
+
+    @property
+    def reference(self) -> bool:
+        """Whether it is the reference's."""
+
+
+def of_case(results: Sequence[Judged]) -> Status:
     """A case's status: its worst result's; skipped when no candidate took it and the reference has nothing to say."""
     statuses = {result.status for result in results}
     candidates = {result.status for result in results if not result.reference}

@@ -1,145 +1,52 @@
 """What every report is made of: a run as one document, a pure function of its events; the writers know nothing else.
 
 It is what `--report json` writes (docs/report.schema.json), so that a document that was written can be read back and
-told in any other format. Within a version of the format keys are only added.
+told in any other format. Its parts stand in `entries`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from attncheck import __version__
+from attncheck.compare.difference import Difference
+from attncheck.compare.sharpness import Sharpness
 from attncheck.engine import status
 from attncheck.engine.events import (
     BackendFailed,
     BackendReady,
     CaseFinished,
+    Commands,
     Counts,
     Event,
-    Expected,
     Result,
     RunFinished,
     RunStarted,
 )
 from attncheck.graph.case import Origin
-from attncheck.oracle.conventions import Convention
+from attncheck.reports import describe, explanation
+from attncheck.reports.entries import (
+    Alone,
+    BackendEntry,
+    CaseEntry,
+    DifferenceEntry,
+    Noticed,
+    Number,
+    Ran,
+    ResultEntry,
+    StepEntry,
+    Worst,
+)
 from attncheck.scenario import command_line
 from attncheck.scenario.model import Scenario
+from attncheck.vocabulary import Status
 
 FORMAT = 1
-
-Number = float | Literal["NaN", "Infinity", "-Infinity"]
-
-
-@dataclass(frozen=True)
-class Worst:
-    """The element with the largest error in relation to its tolerance; `row` is a slot in a present."""
-
-    output: str
-    batch: int
-    head: int
-    row: int
-    dim: int
-    got: Number
-    expected: Number
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What ran, as the backend's runtime told it."""
-
-    provider: str
-    kernels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Alone:
-    """Who is alone, in words, and the largest difference of each pair; null where there is none to compare."""
-
-    said: str
-    candidate_oracle: Number | None
-    reference_oracle: Number | None
-    candidate_reference: Number | None
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of a session: `number` from 1 on, `of` how many, and what it is called there."""
-
-    number: int
-    of: int
-    label: str
-
-
-@dataclass(frozen=True)
-class ResultEntry:
-    """One case on one backend.
-
-    instead    why `kernel` is not the kernel that was asked for; empty where it is
-    error      absolute difference from the expected value at the worst element; null without numbers to compare
-    tolerance  what it may be there; margin: error / tolerance
-    against    "oracle", or the kernel that the worst element was compared with
-    max_abs    the largest absolute difference of all compared elements
-    wrong      the known wrong kernels that give these numbers, by name
-    step       of a session: the first step that went wrong, which the rest is about; of those that passed, the worst
-    """
-
-    backend: str
-    reference: bool
-    verdict: str
-    status: str
-    flags: tuple[str, ...]
-    kernel: str
-    instead: str
-    error: Number | None
-    tolerance: Number | None
-    margin: Number | None
-    max_abs: Number | None
-    against: str | None
-    compared: int
-    failing: int
-    worst: Worst | None
-    message: str
-    diagnosis: str
-    wrong: tuple[str, ...]
-    convention: Convention | None
-    attribution: Alone | None
-    expected: Expected | None
-    evidence: Ran | None
-    step: Step | None
-    seconds: Number
-
-
-@dataclass(frozen=True)
-class CaseEntry:
-    """One case.
-
-    file, line   where it was written; line 0 for a model that was there before
-    axes         what `--case` takes to make it again; empty for such a model
-    status       the worst of its results'
-    """
-
-    id: str
-    digest: str
-    file: str
-    line: int
-    axes: str
-    status: str
-    results: tuple[ResultEntry, ...]
-
-
-@dataclass(frozen=True)
-class BackendEntry:
-    """A backend of the run; `message` says why it could not start, empty where it did."""
-
-    name: str
-    reference: bool
-    started: bool
-    versions: dict[str, str] = field(default_factory=dict)
-    device: dict[str, Any] = field(default_factory=dict)
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,31 +69,80 @@ class Report:
     cases: tuple[CaseEntry, ...]
 
 
+class Unreadable(Exception):
+    """A file is no document that can be read. The message names the file, what is wrong, and what to do."""
+
+
 def report(events: Sequence[Event]) -> Report:
-    """The report of a run's events."""
-    started = next((it for it in events if isinstance(it, RunStarted)), RunStarted(0, (), None))
-    finished = next((it for it in events if isinstance(it, RunFinished)), None)
-    cases = tuple(_case(it) for it in events if isinstance(it, CaseFinished))
+    """The report of a run's events, or of a journal's: where that was gone on from, of its last run."""
+    begun = max((at for at, it in enumerate(events) if isinstance(it, RunStarted)), default=None)
+    started = events[begun] if begun is not None else RunStarted(0, (), None)
+    assert isinstance(started, RunStarted), "it was looked for as one"
+    finished = next((it for it in events[begun or 0 :] if isinstance(it, RunFinished)), None)
+    # A case that was run again, because its content changed, stands there twice.
+    last = {it.origin.id: it for it in events if isinstance(it, CaseFinished)}
+    cases = tuple(_case(it, started.commands) for it in last.values())
     return Report(
         report=FORMAT,
         attncheck=__version__,
         interrupted=finished is None or finished.interrupted,
         seconds=finished.seconds if finished is not None else 0.0,
         selected=started.cases,
-        counts=finished.counts if finished is not None else _counted(cases),
+        counts=counted(cases),
         settings=dict(started.settings),
         backends=tuple(_backend(name, started, events) for name in started.backends),
         cases=cases,
     )
 
 
-def _counted(cases: Sequence[CaseEntry]) -> Counts:
-    return status.tally({word: sum(case.status == word for case in cases) for word in status.WORST_FIRST})
+def counted(cases: Sequence[CaseEntry]) -> Counts:
+    """Cases by status."""
+    return status.tally({word: sum(case.status is word for case in cases) for word in Status})
+
+
+def read(path: Path) -> Report:
+    """The document that `--report json` wrote into a file. Raises Unreadable."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as failed:
+        raise Unreadable(f"cannot read the report {path}: {failed.strerror or failed}") from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path} is no report of attncheck: it is not text in UTF-8") from None
+    return parsed(text, str(path))
+
+
+def parsed(text: str, name: str) -> Report:
+    """The document in `text`, which messages call `name`. Raises Unreadable."""
+    how = "write one with `attncheck run --report json=FILE`"
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as wrong:
+        raise Unreadable(f"{name}:{wrong.lineno}:{wrong.colno}: no JSON: {wrong.msg}; is the file whole?") from None
+    except RecursionError:
+        raise Unreadable(f"{name} is no report of attncheck: it is nested too deeply; {how}") from None
+    if not isinstance(data, dict) or "report" not in data:
+        raise Unreadable(f"{name} is no report of attncheck: it has no key `report`; {how}")
+    version, by = data["report"], data.get("attncheck", "another version")
+    if version != FORMAT:
+        raise Unreadable(
+            f"{name} is a report in format {version}, written by attncheck {by}; attncheck {__version__} reads format "
+            f"{FORMAT}: convert it with the version that wrote it"
+        )
+    try:
+        found: Report = TypeAdapter(Report).validate_python(data)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise Unreadable(
+            f"{name}: {place.removeprefix('.')} does not fit: {first['msg']}; it was written by attncheck {by}, "
+            f"this is {__version__}"
+        ) from None
+    return found
 
 
 def _backend(name: str, started: RunStarted, events: Sequence[Event]) -> BackendEntry:
     reference = name == started.reference
-    for event in events:
+    for event in reversed(events):
         if isinstance(event, BackendReady) and event.backend == name:
             return BackendEntry(name, reference, True, dict(event.hello.versions), dict(event.hello.device))
         if isinstance(event, BackendFailed) and event.backend == name:
@@ -194,10 +150,22 @@ def _backend(name: str, started: RunStarted, events: Sequence[Event]) -> Backend
     return BackendEntry(name, reference, False, message="the run ended before it had started")
 
 
-def _case(event: CaseFinished) -> CaseEntry:
-    file, line, axes = _written(event.origin)
-    results = tuple(_result(result) for result in event.results)
-    return CaseEntry(event.origin.id, event.digest, file, line, axes, str(status.of_case(event.results)), results)
+def _case(event: CaseFinished, commands: Commands | None) -> CaseEntry:
+    origin = event.origin
+    file, line, axes = _written(origin)
+    return CaseEntry(
+        id=origin.id,
+        digest=event.digest,
+        file=file,
+        line=line,
+        axes=axes,
+        status=status.of_case(event.results),
+        results=tuple(_result(it, origin, commands) for it in event.results),
+        about=origin.about if isinstance(origin, Scenario) else "",
+        tags=origin.tags if isinstance(origin, Scenario) else (),
+        described=describe.origin(origin),
+        reproduce=commands.run(origin.id) if commands is not None else "",
+    )
 
 
 def _written(origin: Origin) -> tuple[str, int, str]:
@@ -206,15 +174,15 @@ def _written(origin: Origin) -> tuple[str, int, str]:
     return origin.place, 0, ""
 
 
-def _result(it: Result) -> ResultEntry:
+def _result(it: Result, origin: Origin, commands: Commands | None) -> ResultEntry:
     worst = it.worst
     place = worst.place if worst is not None else None
     return ResultEntry(
         backend=it.backend,
         reference=it.reference,
-        verdict=str(it.verdict),
-        status=str(it.status),
-        flags=tuple(map(str, it.flags)),
+        verdict=it.verdict,
+        status=it.status,
+        flags=it.flags,
         kernel=it.kernel,
         instead=it.instead,
         error=None if worst is None else worst.error,
@@ -234,6 +202,49 @@ def _result(it: Result) -> ResultEntry:
         attribution=None if it.attribution is None else Alone(**asdict(it.attribution)),
         expected=it.expected,
         evidence=None if it.evidence is None else Ran(it.evidence.provider, it.evidence.kernels),
-        step=None if it.step is None else Step(it.step.number, it.step.of, it.step.label),
+        step=None if it.step is None else StepEntry(it.step.number, it.step.of, it.step.label),
         seconds=it.seconds,
+        auto=it.auto,
+        repeat=it.repeat,
+        differences=tuple(map(_difference, it.differences)),
+        sharpness=None if it.sharpness is None else _noticed(it.sharpness),
+        explanation=tuple(explanation.lines(it, verbose=True)),
+        stderr=tuple(explanation.plain(it.stderr)),
+        minimize=_shrinking(it, origin, commands),
+    )
+
+
+def _shrinking(it: Result, origin: Origin, commands: Commands | None) -> str:
+    """The command that shrinks a failure: a model has no axes, and the reference is no suspect."""
+    suspect = it.status is Status.FAILED and not it.reference and isinstance(origin, Scenario)
+    return commands.minimize(origin.id, it.backend) if suspect and commands is not None else ""
+
+
+def _noticed(it: Sharpness) -> Noticed:
+    return Noticed(it.relevant, it.rejected, it.survivors, it.by_poison)
+
+
+def _difference(it: Difference) -> DifferenceEntry:
+    at = it.place
+    return DifferenceEntry(
+        role=it.role,
+        output=at.output,
+        subject=it.subject,
+        against=it.against,
+        where=describe.place(at, it.role),
+        batch=at.batch,
+        head=at.head,
+        row=at.row,
+        dim=at.dim,
+        got=it.got,
+        expected=it.expected,
+        error=it.error,
+        tolerance=it.tolerance,
+        margin=it.margin,
+        max_abs=it.max_abs,
+        compared=it.compared,
+        failing=it.failing,
+        nonfinite=it.nonfinite,
+        above=it.above,
+        passed=it.passed,
     )

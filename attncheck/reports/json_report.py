@@ -22,6 +22,6 @@ def text(report: Report) -> str:
 def schema_text() -> str:
     """The JSON Schema of the document, draft 2020-12."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "attncheck report"}
-    # Serialised is what a reader meets: every key is there.
+    # Serialised is what a reader meets.
     schema = TypeAdapter(Report).json_schema(mode="serialization")
     return json.dumps({**head, **schema, **head}, indent=2, ensure_ascii=False) + "\n"

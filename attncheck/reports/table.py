@@ -6,7 +6,6 @@ the level of detail and the way to write a command that were fixed before the fi
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
@@ -19,7 +18,7 @@ from attncheck.engine.events import (
     Result,
     RunFinished,
 )
-from attncheck.reports import describe, expected, rows, summary
+from attncheck.reports import describe, explanation, rows, summary
 from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
@@ -28,10 +27,6 @@ from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
 DETAIL_INDENT = "    "
-STDERR_LINES = 8
-ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-TOLD_ELSEWHERE = {Flag.REFERENCE_REFUSED, Flag.DISPUTED}
-"""Flags that stand in the row, or that the attribution explains."""
 
 
 class Detail(IntEnum):
@@ -120,10 +115,10 @@ class Table:
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
             lines.append(line(DETAIL_INDENT + note, "caution"))
-        for text in _explanation(result, verbose=self._detail is Detail.VERBOSE):
+        for text in explanation.lines(result, verbose=self._detail is Detail.VERBOSE):
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
         if result.status is not Status.XFAILED or self._detail is Detail.VERBOSE:
-            lines += [line(f"{DETAIL_INDENT}| {text}") for text in _last_words(result)]
+            lines += [line(f"{DETAIL_INDENT}| {text}") for text in explanation.last_words(result)]
         return lines
 
     def _end(self, event: RunFinished) -> list[Line]:
@@ -156,39 +151,3 @@ def _cells(result: Result, note: str) -> Cells:
         numbers = (number(worst.max_abs), number(worst.tolerance), margin(worst.margin))
     role = STATUS_ROLES[result.status]
     return Cells(result.case, describe.label(result), *numbers, verdict=verdict, role=role, note=note)
-
-
-def _last_words(result: Result) -> list[str]:
-    """The end of what the backend's process wrote, without colours, and without what the message says already."""
-    said = [ESCAPE.sub("", text) for text in result.stderr.rstrip().splitlines()]
-    known = {*result.message.split("; "), result.message}
-    return [text for text in said if not any(part and part in text for part in known)][-STDERR_LINES:]
-
-
-def _explanation(result: Result, *, verbose: bool) -> list[str]:
-    """What a row cannot hold: the worst element of wrong numbers, and the message of whatever has one.
-
-    A failure that is as expected is told at length only to whom wants it.
-    """
-    texts = expected.expectation(result, verbose=verbose)
-    if result.status is Status.XFAILED and not verbose:
-        return texts
-    worst = rows.told(result)
-    if result.step is not None and result.verdict is not Verdict.PASS:
-        texts.append(f"{describe.step(result.step)} is the first to go wrong")
-    elif result.step is not None and verbose:
-        texts.append(f"the worst margin is that of {describe.step(result.step)}")
-    if result.verdict is not Verdict.PASS and worst is not None and not worst.passed:
-        texts += describe.worst(worst)
-        texts += describe.others(result.differences, worst)
-    if result.message:
-        texts.append(result.message)
-    if result.sharpness is not None:
-        texts.append(describe.sharpness(result.sharpness))
-    if result.diagnosis:
-        texts.append(result.diagnosis)
-    if result.convention is not None:
-        texts += describe.convention(result.convention)
-    if result.attribution is not None:
-        texts += describe.attribution(result.attribution, numbers=verbose)
-    return texts + [f"{flag}: {flag.meaning}" for flag in result.flags if flag not in TOLD_ELSEWHERE]

@@ -6,13 +6,16 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-from attncheck.backends.base import Hello
+from attncheck.backends.base import Evidence, Hello
 from attncheck.compare.difference import Difference, Place
+from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import (
+    AtStep,
     Attribution,
     BackendFailed,
     BackendReady,
     CaseFinished,
+    Commands,
     Counts,
     Event,
     Expected,
@@ -20,7 +23,9 @@ from attncheck.engine.events import (
     RunFinished,
     RunStarted,
 )
-from attncheck.scenario.model import Scenario, Source
+from attncheck.graph.case import GivenModel
+from attncheck.oracle.conventions import Convention
+from attncheck.scenario.model import Scenario, Source, Step
 from attncheck.vocabulary import Flag, Status, Verdict
 
 PLACE = Place("output", 1, 3, 127, 63)
@@ -176,6 +181,74 @@ def every_verdict() -> list[Event]:
         finished(result(window + "loose", flags=(Flag.VACUOUS, Flag.FLAKY, Flag.NOT_BITWISE, Flag.DISPUTED))),
     ]
     return run_of(cases)
+
+
+EVIDENCE = Evidence("WebGpuExecutionProvider", ("GroupQueryAttention|CopyKVCache", "FlashAttention"))
+READING = Convention("reads the lengths as offsets", "lengths are lengths", "")
+
+
+def everything() -> list[Event]:
+    """Whatever a report can be made of: each verdict, status and flag, and something in each key of a result."""
+    of = "scenarios/sessions.yaml::"
+    told = scenario(
+        of + "spoken",
+        about="a key leaves the window one step too early",
+        tags=("fast", "window"),
+        written=(("q_len", "1+4"), ("window", "3")),
+    )
+    noticed = Sharpness(("no-window", "no-scale"), ("no-window",), ("no-scale",), ("no-window",))
+    cases = [
+        CaseFinished(
+            told,
+            "1" * 64,
+            (
+                result(of + "spoken", sharpness=noticed, evidence=EVIDENCE, step=AtStep(2, 3), seconds=0.25),
+                reference(of + "spoken", evidence=Evidence("CPUExecutionProvider", ("GroupQueryAttention",))),
+            ),
+        ),
+        CaseFinished(
+            scenario(of + "read-otherwise", steps=(Step((5, 5), (5, 5)), Step((4, 4), (2, 2), "speculative"))),
+            "2" * 64,
+            (
+                result(
+                    of + "read-otherwise",
+                    Verdict.MISMATCH,
+                    backend="ort-webgpu",
+                    kernel="FlashAttention",
+                    auto=False,
+                    instead="flash lacks a softcap",
+                    worst=MISMATCH,
+                    differences=(MISMATCH, difference(2.0, "scores", "online", against="naive")),
+                    diagnosis="equals the kernel that reads lengths as offsets",
+                    wrong=("lengths-as-offsets",),
+                    convention=READING,
+                    flags=(Flag.DISPUTED,),
+                    evidence=EVIDENCE,
+                    step=AtStep(2, 2, "speculative"),
+                    repeat=1,
+                    stderr="\x1b[31mvalidation\x1b[0m\nof the shader failed\n",
+                ),
+            ),
+        ),
+        CaseFinished(
+            GivenModel("decoder.onnx", "models/decoder.onnx", "a model with one GroupQueryAttention"),
+            "3" * 64,
+            (result("decoder.onnx", Verdict.CRASH, message="the backend's process was ended by SIGSEGV"),),
+        ),
+    ]
+    before = [it for it in every_verdict() if isinstance(it, CaseFinished)]
+    first, *rest = run_of([*before, *cases])
+    assert isinstance(first, RunStarted)
+    commands = Commands(
+        ("attncheck", "run", Commands.CASE, "--backend", "wgsl", "--adapter", "a b"),
+        ("attncheck", "minimize", Commands.CASE, "--backend", Commands.BACKEND),
+        {"ort-webgpu": "ort-webgpu:1"},
+    )
+    backends = ("wgsl", "ort-webgpu", "wgpu-native", "ort-cpu")
+    started = replace(first, backends=backends, settings={"kernel": "auto"}, commands=commands)
+    webgpu = Hello({"onnxruntime-webgpu": "1.32.0"}, {"adapter": "llvmpipe"})
+    gone = BackendFailed("wgpu-native", "no adapter was found: install mesa-vulkan-drivers")
+    return [started, BackendReady("ort-webgpu", webgpu), gone, *rest]
 
 
 def run_of(cases: list[CaseFinished], *, interrupted: bool = False, unavailable: bool = False) -> list[Event]:
