@@ -6,18 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem
 from attncheck.vocabulary import Verdict
-
-Compute = Literal["f32", "mixed", "native"]
-"""Arithmetic a backend promises: float32 whatever the dtype; the same, but weights are rounded to the dtype before they
-meet the values, as matrix units want them; or the dtype's own."""
 
 
 class BackendUnavailable(Exception):

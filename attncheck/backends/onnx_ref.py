@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, Evidence, Hello, Launch, Request
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, RotaryProblem
 

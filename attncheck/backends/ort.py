@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attncheck.backends import refusals
-from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, Evidence, Hello, Launch, Request
 from attncheck.backends.refusals import Declared, Refusal
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Problem
 

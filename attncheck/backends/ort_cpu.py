@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import onnx
 
-from attncheck.backends.base import Compute
 from attncheck.backends.ort import GQA, GQA_REFUSALS, NO_PAGES, SPARSE, Ort
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Mask, Problem, RotaryProblem
 

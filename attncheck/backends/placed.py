@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncheck.backends.base import Backend, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import Backend, Evidence, Hello, Launch, Request
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem
 

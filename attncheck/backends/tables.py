@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from attncheck.backends.base import Compute
 from attncheck.backends.placed import Place
+from attncheck.compare.arithmetic import Compute
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]*")
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from attncheck.backends import refusals
-from attncheck.backends.base import BackendUnavailable, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, Evidence, Hello, Launch, Request
 from attncheck.backends.refusals import Declared, Refusal, RefusalOfAny
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem, Problem
 

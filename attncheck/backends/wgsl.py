@@ -7,11 +7,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from attncheck import shipped
-from attncheck.backends.base import BackendUnavailable, CannotRequest, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, CannotRequest, Evidence, Hello, Launch, Request
+from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.policy import Policy
+from attncheck.kernels.roster import ROSTER
 from attncheck.kernels.sources import SHADERS, ShaderError, read_shader
 from attncheck.problem import AnyProblem
 
@@ -75,7 +77,7 @@ class Wgsl:
                 plan.kernel,
                 {"plan": asdict(plan), "outputs": outputs},
                 choice.instead,
-                "mixed" if plan.kernel == "matrix" else None,
+                ROSTER[plan.kernel].promise,
             )
             for plan in plans
         ]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare import judge, pattern
-from attncheck.compare.judge import Compute
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong.lineup import Lineup, Parts, Suspect, lineup

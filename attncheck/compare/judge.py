@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.difference import Difference, Place
 from attncheck.graph.case import Output
 from attncheck.oracle.answer import Answer
@@ -26,7 +27,6 @@ from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import DType, dtype, widen
 from attncheck.vocabulary import Verdict
 
-Compute = Literal["f32", "mixed", "native"]
 Float = NDArray[np.float64]
 
 CONSTANT: dict[Compute, float] = {"f32": 10.0, "mixed": 10.0, "native": 6.0}

@@ -8,8 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
-from attncheck.backends.base import Backend, Compute, Outcome
+from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.difference import Difference
 from attncheck.compare.sharpness import sharpness as sharpness_of

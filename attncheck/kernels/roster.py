@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from attncheck.compare.arithmetic import Compute
 from attncheck.kernels import decode, flash, matrix, naive, online
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
@@ -24,17 +25,19 @@ class Member:
 
     attend  appends the dispatches that compute the output from operands that are there
     lacks   why it does not cover a problem on such an adapter, in a few words, or None; `online` then takes its place
+    promise what it computes in
     """
 
     attend: Attend
     lacks: Lacks = _nothing
+    promise: Compute = "f32"
 
 
 ROSTER: dict[str, Member] = {
     "naive": Member(naive.attend),
     "online": Member(online.attend),
     "flash": Member(flash.attend, flash.lacks),
-    "matrix": Member(matrix.attend, matrix.lacks),
+    "matrix": Member(matrix.attend, matrix.lacks, "mixed"),
     "decode": Member(decode.attend, decode.lacks),
 }
 """Name, as in `--kernel`, to kernel."""

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare import judge
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.difference import Difference
-from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.relations.relation import Relation, Roles

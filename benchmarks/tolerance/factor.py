@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attncheck.compare.judge import STORAGE, Compute, errors
+from attncheck.compare.arithmetic import Compute
+from attncheck.compare.judge import STORAGE, errors
 from attncheck.oracle.answer import Answer
 from attncheck.tensors.dtypes import dtype
 

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attncheck.backends.base import Backend
-from attncheck.compare.judge import Compute, Incomparable, widened
+from attncheck.compare.arithmetic import Compute
+from attncheck.compare.judge import Incomparable, widened
 from attncheck.compare.sharpness import trials
 from attncheck.engine import judge
 from attncheck.engine.expectations import Expectations

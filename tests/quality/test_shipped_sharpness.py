@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from attncheck.compare.judge import Compute
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.engine import sessions
 from attncheck.graph.session import session

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from attncheck.backends.registry import Settings, create
 from attncheck.compare import judge
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.difference import Difference
 from attncheck.engine.expectations import Expectations
 from attncheck.graph import read, write
@@ -32,7 +33,6 @@ from tests.drawing import scenario
 from tests.quality import numpy_kernels
 
 KINDS = get_args(DataKind)
-Compute = judge.Compute
 
 HEADROOM = {"blocked": 1 / 4, "sequential": 1 / 2, "real": 1 / 4}
 """Of the tolerance, what rounding alone may use: the rule of docs/tolerance.md."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attncheck.compare import judge
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.difference import Place
 from attncheck.graph import read, write
 from attncheck.graph.case import Case, Output
@@ -43,7 +44,7 @@ def tolerance_at(found: Answer, index: tuple[int, ...], u_compute: float, u_stor
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("compute", ["f32", "native"])
-def test_the_rounded_oracle_passes_on_every_output(dtype: str, compute: judge.Compute) -> None:
+def test_the_rounded_oracle_passes_on_every_output(dtype: str, compute: Compute) -> None:
     case, problem, answers, outputs = judged(dtype=dtype, q_len=(2, 4), rotary="half")
     assert judge.malformed(case.outputs, outputs) is None
     found = judge.differences(problem, answers, outputs, compute, "online")
@@ -116,7 +117,7 @@ def test_the_tolerance_is_the_line_between_pass_and_mismatch(
     [(2**-14 + 2**-24, "f32", True), (2**-13, "f32", False), (2**-13, "native", True)],
 )
 def test_a_flushed_number_passes_where_the_arithmetic_may_flush_it(
-    value: float, compute: judge.Compute, passes: bool
+    value: float, compute: Compute, passes: bool
 ) -> None:
     """Stored as float16: float32 loses what is subnormal there, float16 a part of any number."""
     _, problem, answers, _ = judged(dtype="float16")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from attncheck.backends.base import BackendUnavailable, CannotRequest, Compute, Evidence, Hello, Launch, Request
+from attncheck.backends.base import BackendUnavailable, CannotRequest, Evidence, Hello, Launch, Request
 from attncheck.backends.ort_cpu import OrtCpu
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine import run as engine
 from attncheck.engine import status

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from attncheck.compare.judge import Compute
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.sharpness import Sharpness, sharpness
 from attncheck.graph import read, write
 from attncheck.oracle import attention
