@@ -13,7 +13,7 @@ from attncheck.graph.case import Case
 from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.policy import Policy
-from attncheck.kernels.roster import ROSTER
+from attncheck.kernels.roster import promise
 from attncheck.kernels.sources import SHADERS, ShaderError, read_shader
 from attncheck.problem import AnyProblem
 
@@ -77,7 +77,7 @@ class Wgsl:
                 plan.kernel,
                 {"plan": asdict(plan), "outputs": outputs},
                 choice.instead,
-                ROSTER[plan.kernel].promise,
+                promise(plan.kernel),
             )
             for plan in plans
         ]

@@ -41,3 +41,8 @@ ROSTER: dict[str, Member] = {
     "decode": Member(decode.attend, decode.lacks),
 }
 """Name, as in `--kernel`, to kernel."""
+
+
+def promise(kernel: str) -> Compute:
+    """What `kernel` computes in; those of rows that turn and of a state are plain float32 ones, and stand in no roster."""
+    return ROSTER[kernel].promise if kernel in ROSTER else "f32"
