@@ -44,5 +44,5 @@ ROSTER: dict[str, Member] = {
 
 
 def promise(kernel: str) -> Compute:
-    """What `kernel` computes in; those of rows that turn and of a state are plain float32 ones, and stand in no roster."""
+    """What `kernel` computes in; rows that turn and states have kernels of their own, in float32."""
     return ROSTER[kernel].promise if kernel in ROSTER else "f32"
