@@ -80,7 +80,7 @@ class ExitCode(IntEnum):
     USAGE = 2, "usage: bad option, or an invalid scenario or config file; nothing was run"
     INTERNAL = 3, "attncheck's own fault, or a file that it could not go on writing, as on a full disk"
     BACKEND = 4, "a backend or adapter asked for could not start"
-    NOTHING = 5, "nothing was selected, or all was skipped"
+    NOTHING = 5, "nothing was selected, or all was skipped; of one --shard of several: nothing was selected for any"
     UNFINISHED = 6, "minimize: the budget was spent, or the smallest case fails too seldom; the best so far is written"
     INTERRUPTED = 130, "interrupted; reports were flushed first"
 

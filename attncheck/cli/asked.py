@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import configuration, expectations, options
+from attncheck.cli import configuration, expectations, options, sharing
 from attncheck.cli.invocation import SHRINKING, Invocation, said
 from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
@@ -21,6 +21,8 @@ def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
         raise click.UsageError("-q and -v exclude each other", ctx)
     if given["journal"] and given["resume"]:
         raise click.UsageError("--journal begins a journal and --resume continues one: give one of them", ctx)
+    if said(ctx, "shard_times") and given["shard"] is None:
+        raise click.UsageError("--shard-times balances the parts of --shard: give one, as in --shard 2/8", ctx)
 
 
 def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wanted:
@@ -47,6 +49,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wante
         resume=given["resume"] is not None,
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
+        partial=sharing.part(given) is not None,
         detail=detail,
         reports=tuple(map(Wish.read, given["report"])),
         invocation=Invocation.of(ctx, *program),

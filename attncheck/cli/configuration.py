@@ -28,7 +28,7 @@ PYPROJECT = "pyproject.toml"
 BACKENDS = "backends"
 """The table of backends under names of the user's own; the one key that is no option."""
 
-NOT_FROM_FILE = {"help", "version", "list", "case", "set", "inputs", "dim", "onnx", "npz", "plot", "baseline"}
+NOT_FROM_FILE = {"help", "version", "list", "case", "set", "inputs", "dim", "onnx", "npz", "plot", "baseline", "shard"}
 """Options that say what this one call does; a file that set them would surprise."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import options
+from attncheck.cli import gates, options
 
 SUITES = ("onnx",)
 
@@ -18,6 +18,7 @@ SUITES = ("onnx",)
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
+@gates.SHARDING
 @options.DETAIL
 @click.pass_context
 def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
@@ -26,10 +27,10 @@ def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
     Every backend is judged by the float64 oracle, as in run; where the output that a test states differs from the
     oracle, the row is flagged disputed. CASE-ID is what the table and --list print, and may hold * and ?.
     """
-    from attncheck.cli import asked, official, selection, session
+    from attncheck.cli import asked, official, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(official.selected(given), given)
+    cases = selection.shuffled(sharing.shared(official.selected(given), given), given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)

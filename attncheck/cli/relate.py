@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import options
+from attncheck.cli import gates, options
 
 
 @click.command(short_help="Check relations that need no reference.", context_settings=options.CONTEXT)
@@ -20,6 +20,7 @@ from attncheck.cli import options
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
+@gates.SHARDING
 @options.DETAIL
 @click.pass_context
 def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> int:
@@ -28,10 +29,10 @@ def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> in
     Each case is run with its twin, and the backend's two results are held against each other; no reference judges.
     CASE-ID is what the table and --list print, FILE::NAME/RELATION, or that of a case for all its relations.
     """
-    from attncheck.cli import asked, related, selection, session
+    from attncheck.cli import asked, related, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(related.selected(ctx, relation, given), given)
+    cases = selection.shuffled(sharing.shared(related.selected(ctx, relation, given), given), given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)

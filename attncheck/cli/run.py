@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import options
+from attncheck.cli import gates, options
 
 
 @click.command(short_help="Run cases and judge every backend.", context_settings=options.CONTEXT)
@@ -14,6 +14,7 @@ from attncheck.cli import options
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
+@gates.SHARDING
 @options.DETAIL
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
@@ -22,10 +23,10 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     PATH is a scenario file or a folder of them; without any, the shipped scenarios run. CASE-ID is what the table and
     --list print, FILE::NAME, and may hold * and ?.
     """
-    from attncheck.cli import asked, selection, session
+    from attncheck.cli import asked, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(selection.selected(ctx.obj, given), given)
+    cases = selection.shuffled(sharing.shared(selection.selected(ctx.obj, given), given), given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)

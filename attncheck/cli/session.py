@@ -21,19 +21,16 @@ from attncheck.cli.messages import Stop, error, progress, warning
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.record import Record, record
 from attncheck.cli.reported import Reports, Wish, reports
+from attncheck.cli.seen import Seen
 from attncheck.engine import run as engine
-from attncheck.engine import status
 from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
     CaseFinished,
     Commands,
-    Event,
-    RunFinished,
 )
 from attncheck.engine.expectations import Expectations, Usage
 from attncheck.reports.layout import Layout, name_of
-from attncheck.reports.numbers import plural
 from attncheck.reports.table import Detail, Table
 from attncheck.scenario.model import Kernel, Scenario
 from attncheck.vocabulary import ExitCode, Flag
@@ -65,6 +62,8 @@ class Wanted:
     resume: bool
     exit_zero: bool
     fail_on: frozenset[Flag]
+    partial: bool
+    """Whether other machines run the other parts of the selection."""
     detail: Detail
     reports: tuple[Wish, ...]
     invocation: Invocation
@@ -107,7 +106,7 @@ def _run(
 
     commands = _commands(wanted, chosen)
     table = Table(layout, wanted.detail, commands.run, commands.minimize)
-    seen = _Seen()
+    seen = Seen(wanted.fail_on, exit_zero=wanted.exit_zero, partial=wanted.partial)
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
     options = engine.Options(
@@ -144,16 +143,9 @@ def _run(
                         error(f"backend {event.backend} could not start: {event.message}")
             if isinstance(event, CaseFinished):
                 bar.advance(name_of(event.origin.id))
-    code = seen.exit_code(wanted)
     for unused in usage.unused():
         warning(unused)
-    for flag, ids in seen.flagged(wanted.fail_on).items():
-        have = "has" if len(ids) == 1 else "have"
-        more = ", ..." if len(ids) > 1 else ""
-        error(f"--fail-on {flag}: {plural(len(ids), 'case')} {have} this flag, {ids[0]}{more}")
-    if code is ExitCode.NOTHING:
-        error("every case was skipped: unsupported or quarantined everywhere, so nothing was tested")
-    return code
+    return seen.code()
 
 
 def _commands(wanted: Wanted, chosen: Chosen) -> Commands:
@@ -226,33 +218,6 @@ def _backends(wanted: Wanted) -> Chosen:
         named = ", ".join(columns)
         raise Stop(f"two backends have one name: {named}; give one a table, [backends.NAME]", ExitCode.USAGE)
     return chosen
-
-
-class _Seen:
-    """What the exit code depends on."""
-
-    def __init__(self) -> None:
-        self._unavailable: list[str] = []
-        self._flags: dict[Flag, list[str]] = {}
-        self._finished: RunFinished | None = None
-
-    def note(self, event: Event) -> None:
-        if isinstance(event, BackendFailed):
-            self._unavailable.append(event.backend)
-        elif isinstance(event, CaseFinished):
-            for flag in {flag for result in event.results for flag in result.flags}:
-                self._flags.setdefault(flag, []).append(event.origin.id)
-        elif isinstance(event, RunFinished):
-            self._finished = event
-
-    def flagged(self, fail_on: frozenset[Flag]) -> dict[Flag, list[str]]:
-        return {flag: self._flags[flag] for flag in Flag if flag in fail_on and flag in self._flags}
-
-    def exit_code(self, wanted: Wanted) -> ExitCode:
-        assert self._finished is not None, "the engine's last event is RunFinished"
-        return status.exit_code(
-            self._finished, self._unavailable, self._flags, fail_on=wanted.fail_on, exit_zero=wanted.exit_zero
-        )
 
 
 @contextmanager

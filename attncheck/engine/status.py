@@ -47,23 +47,30 @@ def tally(statuses: Mapping[Status, int]) -> Counts:
     return Counts(**{status.value: statuses.get(status, 0) for status in WORST_FIRST})
 
 
+def untested(counts: Counts) -> bool:
+    """Whether no case was tested: all were skipped, or there was none."""
+    return not (counts.passed or counts.xfailed or counts.failed or counts.xpassed)
+
+
 def exit_code(
     finished: RunFinished,
     unavailable: Collection[str] = (),
     flags: Collection[Flag] = (),
     fail_on: Collection[Flag] = (),
     exit_zero: bool = False,
+    partial: bool = False,
 ) -> ExitCode:
     """The exit code of a run, as the table in docs/exit-codes.md says.
 
     unavailable  backends that could not start; flags: every flag seen on a result; fail_on: flags that fail the run
     exit_zero    turns FAILED into OK, and nothing else
+    partial      the run is one part of several: that nothing was tested in it is no fault, others test the rest
     """
     counts = finished.counts
     applies = {
         ExitCode.INTERRUPTED: finished.interrupted,
         ExitCode.FAILED: not exit_zero and bool(counts.failed or counts.xpassed or set(flags) & set(fail_on)),
         ExitCode.BACKEND: bool(unavailable),
-        ExitCode.NOTHING: not (counts.passed or counts.xfailed or counts.failed or counts.xpassed),
+        ExitCode.NOTHING: not partial and untested(counts),
     }
     return next((code for code in PRECEDENCE if applies.get(code, False)), ExitCode.OK)

@@ -317,6 +317,10 @@ def ended(interrupted: bool = False, **numbers: int) -> RunFinished:
         (status.exit_code(ended(failed=1), exit_zero=True), ExitCode.OK),
         (status.exit_code(ended(failed=1), unavailable=["wgsl"], exit_zero=True), ExitCode.BACKEND),
         (status.exit_code(ended(), exit_zero=True), ExitCode.NOTHING),
+        (status.exit_code(ended(), partial=True), ExitCode.OK),
+        (status.exit_code(ended(skipped=4), partial=True), ExitCode.OK),
+        (status.exit_code(ended(failed=1), partial=True), ExitCode.FAILED),
+        (status.exit_code(ended(), unavailable=["wgsl"], partial=True), ExitCode.BACKEND),
     ],
 )
 def test_the_exit_code_follows_the_table(code: ExitCode, expected: ExitCode) -> None:
