@@ -21,6 +21,21 @@ class Place:
     paged: bool = False
 
 
+AXES = {
+    "output": ("query", "dim"),
+    "scores": ("query", "key"),
+    "turned": ("row", "dim"),
+    "present_state": ("key dim", "dim"),
+}
+"""What the last two axes of an output are, by its role; those of any other are slots and dims."""
+
+
+def axes(where: Place, role: str) -> tuple[str, str, str, str]:
+    """What the four coordinates of an element are called."""
+    row, dim = AXES.get(role, ("slot", "dim"))
+    return ("page", "head", "row", dim) if where.paged else ("batch", "head", row, dim)
+
+
 @dataclass(frozen=True)
 class Difference:
     """One output held against one expectation, at its worst element (largest error / tolerance).

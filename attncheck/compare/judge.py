@@ -166,8 +166,6 @@ def _difference(
     override: Tolerance | None,
 ) -> Difference:
     role = role_of(problem.outputs, answer.output)
-    if role.name == "scores":
-        got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
     tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
     boundless = answer.stated & np.isfinite(answer.values) & ~np.isfinite(tolerance)
     if boundless.any():
@@ -175,14 +173,23 @@ def _difference(
             f"output {answer.output}: no finite tolerance for {np.count_nonzero(boundless)} elements: the bound of "
             "the rounding error overflows; give the case plainer numbers"
         )
-
-    def by_place(array: NDArray[Any]) -> Any:
-        return judged_heads(array, role)
-
-    arrays = (by_place(array) for array in (got, expected, tolerance, answer.stated))
-    found = held(role.name, answer.output, subject, against, *arrays)
+    found = held(role.name, answer.output, subject, against, *by_place(problem, answer, got, expected, tolerance))
     at = role.tensor.scattered
     return found if at is None or not at.page else replace(found, place=replace(found.place, paged=True))
+
+
+def by_place(
+    problem: AnyProblem, answer: Answer, got: Float, expected: Float, tolerance: Float
+) -> tuple[Float, Float, Float, NDArray[np.bool_]]:
+    """Got, expected, tolerance, and where they are stated, each [batch, heads, rows, dim]."""
+    role = role_of(problem.outputs, answer.output)
+    if role.name == "scores":
+        got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
+
+    def placed(array: NDArray[Any]) -> Any:
+        return judged_heads(array, role)
+
+    return placed(got), placed(expected), placed(tolerance), placed(answer.stated)
 
 
 def held(
@@ -197,10 +204,7 @@ def held(
 ) -> Difference:
     """`got` against `expected` where `stated`, each [batch, heads, rows, dim], by a tolerance for each element."""
     error, nonfinite = errors(got, expected)
-    # Whatever has no tolerance to be divided by must be exact: NaN in a bound never lets an error pass.
-    margin = np.where(error > 0.0, np.inf, 0.0)
-    np.divide(error, tolerance, out=margin, where=np.isfinite(tolerance) & (tolerance > 0.0))
-    margin[~stated] = -1.0
+    margin = margins(error, tolerance, stated)
     batch, head, row, dim = (int(i) for i in np.unravel_index(int(np.argmax(margin)), margin.shape))
 
     def there(array: Float) -> float:
@@ -222,6 +226,15 @@ def held(
         nonfinite=int(np.count_nonzero(nonfinite & stated)),
         above=int(np.count_nonzero((margin > 1.0) & (got > expected))),
     )
+
+
+def margins(error: Float, tolerance: Float, stated: NDArray[np.bool_]) -> Float:
+    """Errors over what they may be; -1 where nothing is stated."""
+    # Whatever has no tolerance to be divided by must be exact: NaN in a bound never lets an error pass.
+    margin = np.where(error > 0.0, np.inf, 0.0)
+    np.divide(error, tolerance, out=margin, where=np.isfinite(tolerance) & (tolerance > 0.0))
+    margin[~stated] = -1.0
+    return margin
 
 
 def _hidden_as_infinity(answer: Answer, scores: Float, storage: DType) -> Float:

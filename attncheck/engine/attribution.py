@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from attncheck.backends.base import Backend, Outcome
 from attncheck.compare import judge as compare
+from attncheck.compare.picture import beside
 from attncheck.engine.events import Attribution, Result
 from attncheck.engine.judge import NUMBERS, Asked, arithmetic
 from attncheck.engine.lane import Attempt
@@ -52,6 +53,8 @@ def _candidate(asked: Asked, judged: Judged, reference: Judged) -> Result:
         return result
     if reference.result.verdict not in (Verdict.PASS, *NUMBERS):
         return _said(result, f"judged by the oracle alone: {name} gave no numbers")
+    if result.picture is not None:
+        result = replace(result, picture=beside(result.picture, asked.problem, _worst(reference).outputs))
     agree, apart = _apart(asked, judged, reference)
     if reference.result.verdict is Verdict.PASS:
         return _said(result, f"{result.backend} is wrong: {name} agrees with the oracle", reference.result, apart)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from attncheck.backends.base import Evidence, Hello
 from attncheck.compare.difference import Difference
+from attncheck.compare.picture import Picture
 from attncheck.compare.sharpness import Sharpness
 from attncheck.graph.case import Origin
 from attncheck.oracle.conventions import Convention
@@ -69,6 +70,7 @@ class Result:
     reference    whether this backend is the reference
     repeat       which repeat this is the result of, from 0 on: the first that did not pass, or the first
     expected     what an expectation said of it, None where there is none
+    picture      for wrong numbers: the worst output that differs from the oracle, in maps
     step         of a session: the first step that went wrong, or of those that passed the one with the worst margin
     """
 
@@ -95,6 +97,7 @@ class Result:
     expected: Expected | None = None
     step: AtStep | None = None
     instead: str = ""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)

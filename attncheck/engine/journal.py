@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from attncheck import __version__
 from attncheck.engine.events import Event
 
-FORMAT = 2
+FORMAT = 3
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 
 

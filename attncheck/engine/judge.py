@@ -13,6 +13,7 @@ from attncheck.compare import judge as compare
 from attncheck.compare.arithmetic import Compute
 from attncheck.compare.diagnosis import diagnose
 from attncheck.compare.difference import Difference
+from attncheck.compare.picture import Picture, picture
 from attncheck.compare.sharpness import sharpness as sharpness_of
 from attncheck.engine import expectations
 from attncheck.engine.events import Result
@@ -93,7 +94,19 @@ def _remarked(asked: Asked, backend: Backend, judged: Result, outcomes: Sequence
     found = diagnose(asked.problem, asked.case.inputs, asked.answers, wrong.outputs, compute, override)
     convention = followed(asked.problem, found.wrong)
     flags = (*judged.flags, Flag.DISPUTED) if convention is not None and not convention.settled else judged.flags
-    return replace(judged, diagnosis=found.words, wrong=found.wrong, convention=convention, flags=flags)
+    seen = _picture(asked, judged, wrong, compute, override)
+    return replace(
+        judged, diagnosis=found.words, wrong=found.wrong, convention=convention, flags=flags, picture=seen
+    )
+
+
+def _picture(
+    asked: Asked, judged: Result, wrong: Outcome, compute: Compute, override: Tolerance | None
+) -> Picture:
+    """The output of a kernel that is out of tolerance by most."""
+    own = [it for it in judged.differences if it.against == "oracle" and it.subject == wrong.kernel]
+    worst = max(own, key=lambda it: it.margin)
+    return picture(asked.problem, asked.case.inputs, asked.answers, wrong.outputs, compute, override, worst)
 
 
 def _sharpened(asked: Asked, backend: Backend, judged: Result, outcome: Outcome, every: bool) -> Result:

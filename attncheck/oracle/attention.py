@@ -26,7 +26,7 @@ from attncheck.oracle import scores as stages
 from attncheck.oracle.answer import Answer, laid_out, refuse_invalid
 from attncheck.oracle.bounded import Bounded
 from attncheck.oracle.buffers import held, kept
-from attncheck.oracle.cache import cached
+from attncheck.oracle.cache import Cached, cached
 from attncheck.oracle.masks import Overlay, cover, overlays
 from attncheck.oracle.norm import normalised
 from attncheck.oracle.projection import projected
@@ -88,6 +88,39 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
     have no query).
     """
     _check(problem)
+    operands, keys, values = _prepared(problem, inputs, carried or {})
+    answers = [_output(problem, operands), *_presents(problem, inputs, keys.held, values.held)]
+    if problem.scores:
+        answers.append(_scores(problem, operands))
+    return tuple(answers)
+
+
+def weighed(problem: Problem, inputs: Arrays, member: int, head: int) -> Iterator[tuple[slice, Float, Float]]:
+    """What the query rows of one head of one batch entry look at, a few rows after the other.
+
+    Gives the rows, their scores [rows, kv_len] before softmax, -inf where a key is hidden, and their weights, likewise.
+    """
+    kv_head, of_group = divmod(head, problem.group)
+    operands = _of_head(_prepared(problem, inputs, {})[0], kv_head, of_group)
+    high = problem.kv_len[member]
+    with np.errstate(invalid="ignore", over="ignore"):
+        for members, rows in _blocks(problem):
+            if high and member in range(*members.indices(problem.batch)):
+                block = _block(problem, operands, slice(member, member + 1), rows, 0, high)
+                scores = np.where(block.shown, block.biased.values, -np.inf)
+                yield rows, scores[0, 0, 0], block.weights.values[0, 0, 0]
+
+
+def _of_head(whole: _Operands, kv_head: int, of_group: int) -> _Operands:
+    one, own = slice(kv_head, kv_head + 1), slice(of_group, of_group + 1)
+    q = Bounded(*(getattr(whole.q, name)[:, one, own] for name in _BOUNDED))
+    k, v = (Bounded(*(getattr(it, name)[:, one] for name in _BOUNDED)) for it in (whole.k, whole.v))
+    masks = tuple(it.of_head(one, own) for it in whole.masks)
+    return _Operands(q, k, v, whole.visible, masks, whole.sinks[one, own])
+
+
+def _prepared(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer]) -> tuple[_Operands, Cached, Cached]:
+    """Queries, keys and values after all that is done to them before they meet, and what their buffers hold."""
     q = projected(problem, "query", problem.query, inputs, problem.heads, problem.head_dim)
     k = projected(problem, "key", problem.key, inputs, problem.kv_heads, problem.head_dim)
     v = projected(problem, "value", problem.value, inputs, problem.kv_heads, problem.v_head_dim)
@@ -97,14 +130,9 @@ def answer(problem: Problem, inputs: Arrays, carried: Mapping[str, Answer] | Non
         k = normalised(k.values, k_gain, problem.norm.key_epsilon)
     if problem.rotary:
         q, k = (turn(rows, problem.rotary, inputs, problem.dtype) for rows in (q, k))
-    keys = cached(problem, "key", inputs, carried or {}, k)
-    values = cached(problem, "value", inputs, carried or {}, v)
-
-    operands = _operands(problem, inputs, q, keys.read, values.read)
-    answers = [_output(problem, operands), *_presents(problem, inputs, keys.held, values.held)]
-    if problem.scores:
-        answers.append(_scores(problem, operands))
-    return tuple(answers)
+    keys = cached(problem, "key", inputs, carried, k)
+    values = cached(problem, "value", inputs, carried, v)
+    return _operands(problem, inputs, q, keys.read, values.read), keys, values
 
 
 def _check(problem: Problem) -> None:

@@ -34,6 +34,12 @@ class Overlay:
     hides: Bool
     slots: int
 
+    def of_head(self, kv_head: slice, of_group: slice) -> Overlay:
+        """What it does to one head."""
+        whole = slice(None)
+        each = (whole if self.hides.shape[1] == 1 else kv_head, whole if self.hides.shape[2] == 1 else of_group)
+        return Overlay(self.adds[:, each[0], each[1]], self.hides[:, each[0], each[1]], self.slots)
+
 
 @dataclass(frozen=True)
 class Cover:

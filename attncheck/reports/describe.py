@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attncheck.compare.difference import Difference, Place
+from attncheck.compare.difference import Difference, Place, axes
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import AtStep, Attribution, Result
 from attncheck.graph.case import Origin
@@ -84,22 +84,10 @@ def step(at: AtStep) -> str:
     return f"step {at.number} of {at.of}" + (f" ({at.label})" if at.label else "")
 
 
-WORDS = {
-    "output": ("query", "dim"),
-    "scores": ("query", "key"),
-    "turned": ("row", "dim"),
-    "present_state": ("key dim", "dim"),
-}
-"""What the last two axes of an output are; those of any other are slots and dims."""
-
-
 def place(where: Place, role: str) -> str:
     """Coordinates of an element: ``output[batch 0, head 1, query 3, dim 12]``."""
-    row, dim = WORDS.get(role, ("slot", "dim"))
-    first = "batch"
-    if where.paged:
-        first, row = "page", "row"
-    return f"{role}[{first} {where.batch}, head {where.head}, {row} {where.row}, {dim} {where.dim}]"
+    at = zip(axes(where, role), (where.batch, where.head, where.row, where.dim), strict=True)
+    return f"{role}[{', '.join(f'{name} {index}' for name, index in at)}]"
 
 
 def worst(difference: Difference) -> tuple[str, str]:

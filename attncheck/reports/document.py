@@ -211,6 +211,7 @@ def _result(it: Result, origin: Origin, commands: Commands | None) -> ResultEntr
         explanation=tuple(explanation.lines(it, verbose=True)),
         stderr=tuple(explanation.plain(it.stderr)),
         minimize=_shrinking(it, origin, commands),
+        picture=it.picture,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
+from attncheck.compare.picture import Picture
 from attncheck.engine.events import Expected
 from attncheck.oracle.conventions import Convention
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -125,6 +126,7 @@ class ResultEntry:
     explanation  what the report on the terminal says below the row, at its longest, one paragraph an entry
     stderr       the last lines that the backend's process wrote, without colours
     minimize     the shell command that shrinks the case on this backend; empty where there is none
+    picture      for wrong numbers: the worst output that differs from the oracle, in maps
     """
 
     backend: str
@@ -158,6 +160,7 @@ class ResultEntry:
     explanation: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
     minimize: str = ""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)

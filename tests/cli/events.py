@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from attncheck.backends.base import Evidence, Hello
 from attncheck.compare.difference import Difference, Place
+from attncheck.compare.picture import Axis, Map, Mark, Numbers, Picture, ScoreRow
 from attncheck.compare.sharpness import Sharpness
 from attncheck.engine.events import (
     AtStep,
@@ -103,6 +104,25 @@ NONFINITE = difference(
     place=Place("present_value", 0, 1, 21, 0),
 )
 
+
+PICTURE = Picture(
+    *("output", "output", 1, 3, 127, 63),
+    Numbers(
+        60, (0.5, 0.25, "NaN", -0.123456791), (0.5, 0.25, 0.125, -0.123146811), (1.1e-6,) * 4, (0.5, 0.25, 0.125, 0.0)
+    ),
+    (
+        Map("margin", None, Axis("query", 128, 64), Axis("head", 4), ((0.1, 0.2, 0.0, 1.5), (None, "NaN", 0.3, 281.8))),
+        Map(
+            "weight",
+            3,
+            Axis("query", 128, 64),
+            Axis("key", 150, 50, (Mark(22, "new keys"),)),
+            ((0.5, 1.0, 0.0), (0.0, 0.25, 1.0)),
+            ((0, 86), (20, 150)),
+        ),
+    ),
+    ScoreRow(Axis("key", 150, 50), (None, 1.5, 2.25), (0.0, 0.25, 0.75), (87, 150)),
+)
 
 KNOWN = Expected(
     "expectations.yaml:2",
@@ -221,6 +241,7 @@ def everything() -> list[Event]:
                     differences=(MISMATCH, difference(2.0, "scores", "online", against="naive")),
                     diagnosis="equals the kernel that reads lengths as offsets",
                     wrong=("lengths-as-offsets",),
+                    picture=PICTURE,
                     convention=READING,
                     flags=(Flag.DISPUTED,),
                     evidence=EVIDENCE,

@@ -57,7 +57,7 @@ def test_a_document_of_an_attncheck_that_knew_fewer_keys_reads_too() -> None:
         for key in ("about", "tags", "described", "reproduce"):
             del case[key]
         for result in case["results"]:
-            for key in ("auto", "repeat", "differences", "sharpness", "explanation", "stderr", "minimize"):
+            for key in ("auto", "repeat", "differences", "sharpness", "explanation", "stderr", "minimize", "picture"):
                 del result[key]
     data["a-key-of-a-later-attncheck"] = 1
     assert document.parsed(json.dumps(data), "old.json").counts == REPORT.counts

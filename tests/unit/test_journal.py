@@ -101,9 +101,9 @@ def test_a_finished_case_counts_only_for_the_same_content_on_the_same_backends(
     [
         ("", "is not a journal"),
         ('{"journal": 99}\n', "is not a journal"),
-        ('{"journal": 2}\nnonsense\n', ":2: not a line of a journal"),
-        ('{"journal": 2}\n{"event": "Unheard"}\n', ":2: no event that attncheck"),
-        ('{"journal": 2}\n{"event": "RunStarted", "cases": "many"}\n', r":2: RunStarted\.cases does not fit"),
+        ('{"journal": 3}\nnonsense\n', ":2: not a line of a journal"),
+        ('{"journal": 3}\n{"event": "Unheard"}\n', ":2: no event that attncheck"),
+        ('{"journal": 3}\n{"event": "RunStarted", "cases": "many"}\n', r":2: RunStarted\.cases does not fit"),
     ],
 )
 def test_what_is_no_journal_is_told_with_file_and_line(tmp_path: Path, text: str, words: str) -> None:
