@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare import judge
+from attncheck.compare.arithmetic import Compute
 from attncheck.compare.difference import Difference, axes
-from attncheck.compare.judge import Compute
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import weighed
 from attncheck.problem import AnyProblem, Arrays, Problem, RotaryProblem, judged_heads, role_of
