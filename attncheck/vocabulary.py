@@ -46,7 +46,7 @@ class Status(_Word):
 
     PASSED = "passed", "the verdict is pass"
     FAILED = "failed", "the verdict is anything else"
-    XFAILED = "xfailed", "failed as an expectation said it would"
+    XFAILED = "xfailed", "failed as an expectation, or the baseline, said it would"
     XPASSED = "xpassed", "passed although an expectation said it would fail"
     SKIPPED = "skipped", "declared unsupported, quarantined, or not selected"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
 
-from attncheck.cli import configuration, expectations, options, sharing
+from attncheck.cli import baselines, configuration, expectations, options, sharing
 from attncheck.cli.invocation import SHRINKING, Invocation, said
 from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
@@ -25,8 +25,13 @@ def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
         raise click.UsageError("--shard-times balances the parts of --shard: give one, as in --shard 2/8", ctx)
 
 
-def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wanted:
-    """The options of BACKENDS, JUDGEMENT and DETAIL, and the words of the command that runs one case: `program`."""
+def wanted(
+    ctx: click.Context, given: Mapping[str, Any], *program: str, elsewhere: Collection[str] = ()
+) -> Wanted:
+    """The options of BACKENDS, JUDGEMENT, GATES and DETAIL.
+
+    program    the words of the command that runs one case; elsewhere: ids of cases that other shards run
+    """
     detail = Detail.QUIET if given["quiet"] else Detail.VERBOSE if given["verbose"] else Detail.NORMAL
     return Wanted(
         backends=given["backend"] or (options.DEFAULT_CANDIDATE,),
@@ -50,6 +55,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any], *program: str) -> Wante
         exit_zero=given["exit_zero"],
         fail_on=frozenset(Flag(word) for word in given["fail_on"]),
         partial=sharing.part(given) is not None,
+        comparison=baselines.comparison(given, elsewhere),
         detail=detail,
         reports=tuple(map(Wish.read, given["report"])),
         invocation=Invocation.of(ctx, *program),

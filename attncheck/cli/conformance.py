@@ -18,7 +18,7 @@ SUITES = ("onnx",)
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
-@gates.SHARDING
+@gates.GATES
 @options.DETAIL
 @click.pass_context
 def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
@@ -30,9 +30,10 @@ def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
     from attncheck.cli import asked, official, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(sharing.shared(official.selected(given), given), given)
+    mine = sharing.shared(official.selected(given), given)
+    cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)
         return 0
-    return session.run(cases, asked.wanted(ctx, given, "attncheck", "conformance", suite))
+    return session.run(cases, asked.wanted(ctx, given, "attncheck", "conformance", suite, elsewhere=mine.elsewhere))

@@ -29,6 +29,13 @@ class Part(_Text):
             self.fail(f"{value!r} names no part: write K/N with K from 1 to N, as in 2/8", param, ctx)
 
 
+BASELINE = click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="Fail only on what is new or worse than in this JSON report or journal; tell what got better or is gone.",
+)
+
 SHARDING = together(
     click.option(
         "--shard",
@@ -44,3 +51,5 @@ SHARDING = together(
         help="Balance the parts by the times in this JSON report or journal (repeatable); give every part the same.",
     ),
 )
+
+GATES = together(SHARDING, BASELINE)

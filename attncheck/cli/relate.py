@@ -20,7 +20,7 @@ from attncheck.cli import gates, options
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
-@gates.SHARDING
+@gates.GATES
 @options.DETAIL
 @click.pass_context
 def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> int:
@@ -32,9 +32,10 @@ def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> in
     from attncheck.cli import asked, related, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(sharing.shared(related.selected(ctx, relation, given), given), given)
+    mine = sharing.shared(related.selected(ctx, relation, given), given)
+    cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)
         return 0
-    return session.run(cases, related.wanted(ctx, given))
+    return session.run(cases, related.wanted(ctx, given, mine.elsewhere))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,12 +64,13 @@ def _why(case: Given, names: Sequence[str]) -> Iterator[str]:
         yield f"{case.id}{SIGN + ', '.join(having) if len(having) < len(RELATIONS) else ''}: {reason}"
 
 
-def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
+def wanted(ctx: click.Context, given: Mapping[str, Any], elsewhere: Collection[str]) -> Wanted:
     """What the options ask of a run without a reference."""
     if said(ctx, "reference") and given["reference"] != options.NO_REFERENCE:
         raise click.UsageError("a relation has no reference: name the backend with --backend to check it too", ctx)
+    told = asked.wanted(ctx, given, "attncheck", "relate", elsewhere=elsewhere)
     # `minimize` shrinks a case by the oracle; it takes no relation.
-    return replace(asked.wanted(ctx, given, "attncheck", "relate"), reference=None, shrinking=None)
+    return replace(told, reference=None, shrinking=None)
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:

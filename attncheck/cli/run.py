@@ -14,7 +14,7 @@ from attncheck.cli import gates, options
 @options.LIST
 @options.BACKENDS
 @options.JUDGEMENT
-@gates.SHARDING
+@gates.GATES
 @options.DETAIL
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
@@ -26,9 +26,10 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     from attncheck.cli import asked, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    cases = selection.shuffled(sharing.shared(selection.selected(ctx.obj, given), given), given)
+    mine = sharing.shared(selection.selected(ctx.obj, given), given)
+    cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:
             click.echo(case.id)
         return 0
-    return session.run(cases, asked.wanted(ctx, given))
+    return session.run(cases, asked.wanted(ctx, given, elsewhere=mine.elsewhere))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attncheck.cli.messages import error, progress
 from attncheck.engine import status
+from attncheck.engine.baseline import Baseline
 from attncheck.engine.events import BackendFailed, CaseFinished, Event, RunFinished
 from attncheck.reports.numbers import plural
 from attncheck.vocabulary import ExitCode, Flag
@@ -12,9 +13,12 @@ from attncheck.vocabulary import ExitCode, Flag
 class Seen:
     """Follows the events of a run."""
 
-    def __init__(self, fail_on: frozenset[Flag], *, exit_zero: bool, partial: bool) -> None:
-        """As `engine.status.exit_code` takes them."""
+    def __init__(
+        self, fail_on: frozenset[Flag], baseline: Baseline | None, *, exit_zero: bool, partial: bool
+    ) -> None:
+        """As `engine.status.exit_code` takes them; a flag that `baseline` has already fails nothing."""
         self._fail_on = fail_on
+        self._baseline = baseline
         self._exit_zero = exit_zero
         self._partial = partial
         self._unavailable: list[str] = []
@@ -26,10 +30,15 @@ class Seen:
         if isinstance(event, BackendFailed):
             self._unavailable.append(event.backend)
         elif isinstance(event, CaseFinished):
-            for flag in {flag for result in event.results for flag in result.flags}:
+            for flag in self._flags_of(event):
                 self._flags.setdefault(flag, []).append(event.origin.id)
         elif isinstance(event, RunFinished):
             self._finished = event
+
+    def _flags_of(self, event: CaseFinished) -> set[Flag]:
+        if self._baseline is not None:
+            return self._baseline.new_flags(event)
+        return {flag for result in event.results for flag in result.flags}
 
     def code(self) -> ExitCode:
         """Say what the table does not, and give the exit code."""

@@ -23,6 +23,7 @@ from attncheck.cli.record import Record, record
 from attncheck.cli.reported import Reports, Wish, reports
 from attncheck.cli.seen import Seen
 from attncheck.engine import run as engine
+from attncheck.engine.baseline import Comparison
 from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
@@ -64,6 +65,8 @@ class Wanted:
     fail_on: frozenset[Flag]
     partial: bool
     """Whether other machines run the other parts of the selection."""
+    comparison: Comparison | None
+    """With the earlier run that is the measure, where there is one."""
     detail: Detail
     reports: tuple[Wish, ...]
     invocation: Invocation
@@ -106,7 +109,8 @@ def _run(
 
     commands = _commands(wanted, chosen)
     table = Table(layout, wanted.detail, commands.run, commands.minimize)
-    seen = Seen(wanted.fail_on, exit_zero=wanted.exit_zero, partial=wanted.partial)
+    baseline = wanted.comparison.baseline if wanted.comparison is not None else None
+    seen = Seen(wanted.fail_on, baseline, exit_zero=wanted.exit_zero, partial=wanted.partial)
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
     options = engine.Options(
@@ -120,6 +124,7 @@ def _run(
         settings=_settings(wanted, chosen.every),
         finished=kept.finished,
         commands=commands,
+        comparison=wanted.comparison,
     )
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from attncheck.cli.messages import Stop, progress, warning
 from attncheck.engine.shards import Shard, shards
@@ -28,18 +29,26 @@ def part(given: Mapping[str, Any]) -> Shard | None:
     return shard if shard is not None and shard.of > 1 else None
 
 
-def shared(cases: Sequence[Some], given: Mapping[str, Any]) -> list[Some]:
+@dataclass(frozen=True)
+class Shared(Generic[Some]):
+    """The cases that this machine runs, and the ids of those that others run."""
+
+    cases: list[Some]
+    elsewhere: frozenset[str] = frozenset()
+
+
+def shared(cases: Sequence[Some], given: Mapping[str, Any]) -> Shared[Some]:
     """The cases of the part that ``--shard`` asks for, in their order. Raises Stop for times that cannot be read."""
     shard = part(given)
     if shard is None:
-        return list(cases)
+        return Shared(list(cases))
     seconds = _seconds(given["shard_times"])
     numbers = shards([case.id for case in cases], shard.of, seconds)
     kept = [case for case in cases if numbers[case.id] == shard.number]
     if seconds and not any(case.id in seconds for case in cases):
         warning("--shard-times knows none of these cases: the parts are made by their ids alone")
     progress(f"shard {shard}: {len(kept)} of {plural(len(cases), 'case')}")
-    return kept
+    return Shared(kept, frozenset(case.id for case in cases if numbers[case.id] != shard.number))
 
 
 def _seconds(files: Sequence[str]) -> dict[str, float]:

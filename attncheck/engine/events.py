@@ -193,4 +193,33 @@ class RunFinished:
     interrupted: bool = False
 
 
-Event = RunStarted | BackendPreparing | BackendReady | BackendFailed | CaseFinished | RunFinished
+@dataclass(frozen=True)
+class Change:
+    """A result that is not what it was in the baseline.
+
+    kind   "new" (it fails, and did not, or in another way), "worse", "better", or "gone" (it is not tested any more)
+    was, now   verdict and margin, in words; empty where it was not in the baseline, or is not in this run
+    """
+
+    kind: str
+    case: str
+    backend: str
+    was: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How the run stands to its baseline; sent before RunFinished where there is one.
+
+    place    the file; known: how many results fail as they did then
+    differs  what else is not as it was then, in words: versions, adapters
+    """
+
+    place: str
+    known: int
+    changes: tuple[Change, ...]
+    differs: tuple[str, ...] = ()
+
+
+Event = RunStarted | BackendPreparing | BackendReady | BackendFailed | CaseFinished | Compared | RunFinished

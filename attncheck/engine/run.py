@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
+from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import judge, related, sessions, status
+from attncheck.engine.baseline import Comparison
 from attncheck.engine.events import (
     BackendFailed,
     BackendPreparing,
@@ -62,6 +64,7 @@ class Options:
     settings     told in RunStarted, as are the commands
     finished     cases of an earlier run, by id: one with the same content on the same backends is told again, not run
     expectations what is known to fail, and whether to run what may take a backend down
+    comparison   with the baseline, where there is one; it is filled as the run goes on
     """
 
     time_limit: float = 60.0
@@ -74,6 +77,7 @@ class Options:
     finished: Mapping[str, CaseFinished] = field(default_factory=dict)
     expectations: Expectations = field(default_factory=Expectations)
     commands: Commands | None = None
+    comparison: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ def run(
         if any(lane.backend is not reference for lane in ready):
             for event in _cases(given, ready, reference, options):
                 tally.count(event)
+                if options.comparison is not None:
+                    options.comparison.note(event)
                 yield event
     except Exception:
         # A fault of our own in one case: what was judged before is counted and told, then the fault is.
@@ -122,6 +128,8 @@ def run(
             lane.end()
         for lane in lanes:
             lane.join()
+    if options.comparison is not None:
+        yield options.comparison.compared(__version__, complete=tally.cases == len(given))
     yield tally.finished(interrupted=options.cancelled.is_set())
 
 
@@ -140,7 +148,10 @@ def _start(lanes: Sequence[Lane], options: Options) -> Generator[Event, None, li
         if options.cancelled.is_set():
             break
         try:
-            yield BackendReady(lane.backend.name, future.result())
+            started = BackendReady(lane.backend.name, future.result())
+            if options.comparison is not None:
+                options.comparison.note(started)
+            yield started
             ready.append(lane)
         except BackendUnavailable as error:
             yield BackendFailed(lane.backend.name, str(error))
@@ -167,6 +178,8 @@ def _cases(
             if not isinstance(oldest, CaseFinished) and not _await(oldest.futures, options):
                 return
             finished = oldest if isinstance(oldest, CaseFinished) else judged(oldest, reference, options)
+            if options.comparison is not None:
+                finished = options.comparison.baseline.held(finished)
             yield finished
             if options.fail_fast and any(result.status in _FAILING for result in finished.results):
                 return
@@ -244,6 +257,11 @@ class _Tally:
     def __init__(self, began: float) -> None:
         self._began = began
         self._statuses: Counter[Status] = Counter()
+
+    @property
+    def cases(self) -> int:
+        """How many are judged."""
+        return self._statuses.total()
 
     def count(self, event: CaseFinished) -> None:
         self._statuses[status.of_case(event.results)] += 1

@@ -22,6 +22,7 @@ from attncheck.engine.events import (
     BackendReady,
     CaseFinished,
     Commands,
+    Compared,
     Counts,
     Event,
     Result,
@@ -56,6 +57,7 @@ class Report:
     report       version of this format
     interrupted  whether cases that were selected are missing
     selected     cases that were to be run; counts: those that were, by status
+    baseline     how it stands to the earlier run that it was held against; null where it was held against none
     """
 
     report: int
@@ -67,6 +69,7 @@ class Report:
     settings: dict[str, str]
     backends: tuple[BackendEntry, ...]
     cases: tuple[CaseEntry, ...]
+    baseline: Compared | None = None
 
 
 class Unreadable(Exception):
@@ -92,6 +95,7 @@ def report(events: Sequence[Event]) -> Report:
         settings=dict(started.settings),
         backends=tuple(_backend(name, started, events) for name in started.backends),
         cases=cases,
+        baseline=next((it for it in events[begun or 0 :] if isinstance(it, Compared)), None),
     )
 
 

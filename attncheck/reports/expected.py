@@ -11,7 +11,7 @@ def expectation(result: Result, *, verbose: bool) -> list[str]:
     it = result.expected
     if it is None or result.status is Status.SKIPPED:
         return []
-    known = f"{it.reason} ({it.link})"
+    known = f"{it.reason} ({it.link})" if it.link else it.reason
     if result.status is Status.XFAILED:
         return [f"as expected: {it.said}", *([f"{it.place}: {known}"] if verbose else [])]
     if result.status is Status.XPASSED:

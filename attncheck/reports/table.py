@@ -14,11 +14,12 @@ from attncheck.engine.events import (
     BackendFailed,
     BackendReady,
     CaseFinished,
+    Compared,
     Event,
     Result,
     RunFinished,
 )
-from attncheck.reports import describe, explanation, rows, summary
+from attncheck.reports import compared, describe, explanation, rows, summary
 from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
@@ -70,6 +71,8 @@ class Table:
             return []
         if isinstance(event, CaseFinished):
             return self._case(event)
+        if isinstance(event, Compared):
+            return compared.lines(event, self._layout.width)
         if isinstance(event, RunFinished):
             return self._end(event)
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from attncheck.cli.main import invoke
 from attncheck.reports import json_report
 from attncheck.reports.document import report
+from attncheck.shipped import shaders_dir
 from attncheck.vocabulary import ExitCode
 from tests.cli import events
 from tests.cli.frozen import attncheck, settled
@@ -75,3 +77,41 @@ def test_an_empty_part_ends_well_with_its_report_and_an_empty_selection_does_not
     counted = [len(json.loads((folder / f"{number}.json").read_text(encoding="utf-8"))["cases"]) for number in (1, 2)]
     assert sorted(counted) == [0, 1]
     assert attncheck(*one, "-k", "nothing", "--shard", "1/2", folder=folder).code == ExitCode.NOTHING
+
+
+def test_a_run_fails_only_on_what_is_new_or_worse_than_in_its_baseline(folder: Path) -> None:
+    shaders = folder / "shaders"
+    shutil.copytree(shaders_dir(), shaders)
+    online = shaders / "online.wgsl"
+    online.write_text(online.read_text(encoding="utf-8").replace("params.scale", "(1.5 * params.scale)"), "utf-8")
+    run = ("run", "edges.yaml", "--kernel", "online", "--reference", "none")
+    broken = (*run, "--shaders", "shaders")
+    assert attncheck(*broken, "-k", "window", "--report", "json=then.json", folder=folder).code == ExitCode.FAILED
+
+    known = attncheck(*broken, "-k", "window", "--baseline", "then.json", folder=folder)
+    assert (known.code, settled(known.stdout).splitlines()[-1]) == (ExitCode.OK, "2 xfailed in TIME"), known.text
+
+    new = attncheck(*broken, "--baseline", "then.json", "--report", "json=now.json", folder=folder, width=200)
+    assert (new.code, settled(new.stdout).splitlines()[-1]) == (ExitCode.FAILED, "1 failed, 2 xfailed in TIME")
+    assert "Against then.json: 1 new, 2 results fail as then\n  new     edges.yaml::plain on wgsl: " in new.stdout
+    told = json.loads((folder / "now.json").read_text(encoding="utf-8"))
+    assert [(it["kind"], it["case"]) for it in told["baseline"]["changes"]] == [("new", "edges.yaml::plain")]
+    assert {case["id"]: case["status"] for case in told["cases"]} == {
+        "edges.yaml::window-edges:window=3": "xfailed",
+        "edges.yaml::window-edges:window=21": "xfailed",
+        "edges.yaml::plain": "failed",
+    }
+
+    mended = attncheck(*run, "-k", "window", "--baseline", "now.json", folder=folder, width=200)
+    assert mended.code == ExitCode.OK
+    assert "Against now.json: 2 better, 1 gone\n" in mended.stdout
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "it.json:1:2: no JSON"), (None, "it.json holds no case")])
+def test_a_baseline_that_says_nothing_is_a_mistake_of_usage(
+    text: str | None, said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = json_report.text(report(events.run_of([]))) if text is None else text
+    (here / "it.json").write_text(written, encoding="utf-8")
+    assert invoke(["run", "edges.yaml", "--baseline", "it.json"]) == ExitCode.USAGE
+    assert f"--baseline: {said}" in capsys.readouterr().err
