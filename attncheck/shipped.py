@@ -1,4 +1,4 @@
-"""Where the shaders and scenarios that travel with attncheck are: inside the package, or beside it in a checkout."""
+"""Where the files that travel with attncheck are: inside the package, or beside it in a checkout."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def shaders_dir() -> Path:
 def scenarios_dir() -> Path:
     """The folder of the shipped scenario files."""
     return _shipped("scenarios")
+
+
+def verdicts_dir() -> Path:
+    """The folder of the pages on verdicts and flags."""
+    return _shipped("docs/verdicts")
 
 
 def _shipped(name: str) -> Path:

@@ -21,7 +21,7 @@ from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text, table
 from attncheck.scenario.model import DataKind, Op
 from attncheck.tensors.data import purpose
-from attncheck.vocabulary import PRECEDENCE, Answer, ExitCode, Verdict
+from attncheck.vocabulary import PRECEDENCE, Answer, ExitCode, Flag, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -74,6 +74,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("verdicts/README.md", "statuses"): status_table,
     ("verdicts/README.md", "flags"): flag_table,
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
+    **{("verdicts/flags.md", str(flag)): partial(meaning, flag) for flag in Flag},
     ("bundle.md", "answers"): answers,
     ("relations.md", "relations"): relations,
     ("relations.md", "operators"): related_operators,

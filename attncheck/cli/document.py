@@ -36,12 +36,12 @@ def status_table() -> str:
 
 def flag_table() -> str:
     """Flags with their meaning."""
-    return _table("flag", ((str(flag), flag.meaning) for flag in Flag))
+    return _table("flag", ((f"[{flag}](flags.md#{flag})", flag.meaning) for flag in Flag))
 
 
-def meaning(verdict: Verdict) -> str:
-    """The sentence that a verdict's page begins with."""
-    return f"**{verdict}**: {verdict.meaning}."
+def meaning(word: Verdict | Flag) -> str:
+    """The sentence that a verdict's page begins with, or the section on a flag."""
+    return f"**{word}**: {word.meaning}."
 
 
 def _table(title: str, rows: Iterable[tuple[str, str]]) -> str:

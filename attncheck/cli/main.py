@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "attncheck.cli.run:run",
     "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",
+    "explain": "attncheck.cli.explain:explain",
     "minimize": "attncheck.cli.minimize:minimize",
     "extract": "attncheck.cli.extract:extract",
     "bundle": "attncheck.cli.bundle:bundle",

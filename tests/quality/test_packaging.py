@@ -49,15 +49,16 @@ def members(wheel: Path) -> set[str]:
 def shipped_files() -> set[str]:
     return {
         f"attncheck/_shipped/{path.relative_to(ROOT).as_posix()}"
-        for folder, pattern in (("shaders", "*.wgsl"), ("scenarios", "*.yaml"))
+        for folder, pattern in (("shaders", "*.wgsl"), ("scenarios", "*.yaml"), ("docs/verdicts", "*.md"))
         for path in (ROOT / folder).glob(pattern)
     }
 
 
-def test_the_wheel_carries_every_shader_and_scenario(wheel: Path) -> None:
+def test_the_wheel_carries_every_shader_scenario_and_page_on_a_verdict(wheel: Path) -> None:
     shipped = shipped_files()
     assert any(name.endswith(".wgsl") for name in shipped)
     assert any(name.endswith(".yaml") for name in shipped)
+    assert any(name.endswith("/flags.md") for name in shipped)
     assert shipped <= members(wheel)
 
 
