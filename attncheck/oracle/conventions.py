@@ -54,13 +54,18 @@ class _Question:
 
 _QUESTIONS = (
     _Question(
-        "the causal triangle is shifted by the past, and begins at the first key without one",
+        "a query stands behind the past, or at its entry's last keys in a cache that the caller keeps; without either "
+        "the first stands at the first key. Causality and windows go by that",
         {
             "causal-top-left": "aligns the causal triangle with the first key, whatever the past",
             "causal-last-key": "aligns the causal triangle with the last key, also where there is no past",
+            "window-from-first-key": "places the window as if the first query stood at the first key",
+            "window-from-last-key": "places the window as if the last query stood at the last key",
+            "queries-at-buffer-end": "aligns causality and windows with the last slot of the buffer, in the place of "
+            "the last key",
         },
         {ATTENTION: "`offset = past_sequence_length`, `offset = 0` when there is none, and with nonpad_kv_seqlen "
-         "`nonpad_kv_seqlen - q_sequence_length`",
+         "`nonpad_kv_seqlen - q_sequence_length`; windows go by `p = offset + query_index`",
          GQA: "\"query row `s` is at absolute position `P + s`: causal attention [...] use that position\""},
     ),
     _Question(
@@ -70,6 +75,7 @@ _QUESTIONS = (
             "empty-row-nan": "gives NaN for a query without a key",
             "empty-row-filled": "gives the softmax of the scores - 10000 where a query has no key",
             "empty-row-mean-of-seen": "gives the mean of V over the keys that causality shows to a query without a key",
+            "empty-row-mean-of-buffer": "gives the mean of V over all slots of the buffer for a query without a key",
         },
         {ATTENTION: "\"a zero output row, not NaN\""},
         lambda problem: problem.empty_row == "zero",
@@ -81,6 +87,7 @@ _QUESTIONS = (
             "key",
             "empty-row-nan": "gives NaN for a query without a key",
             "empty-row-mean-of-seen": "gives the mean of V over the keys that causality shows to a query without a key",
+            "empty-row-mean-of-buffer": "gives the mean of V over all slots of the buffer for a query without a key",
         },
         {},
         lambda problem: problem.empty_row == "mean",
@@ -93,12 +100,15 @@ _QUESTIONS = (
         lambda problem: problem.empty_row == "mean",
     ),
     _Question(
-        "a window counts the query's own key",
+        "`window` counts the query's own key, and `window_right` those behind it",
         {
             "window-one-long": "counts a window without the query's own key",
             "window-one-short": "counts a window with one key behind the query's own",
+            "window-right-one-long": "counts a window to the right without the first key behind the query's own",
+            "window-right-one-short": "counts a window to the right with the query's own key",
         },
-        {ATTENTION: "`left_window_size` counts the keys before the query's own: 0 leaves it its own key",
+        {ATTENTION: "`left_window_size` counts the keys before the query's own: 0 leaves it its own key; "
+         "`right_window_size` of 0 \"allows the current position but no following position\"",
          GQA: "a cache of `local_window_size` rows keeps \"the whole window\", the newest key among them"},
     ),
     _Question(

@@ -81,13 +81,18 @@ EXCUSES = (
         {"mask-to-length", "mask-of-row-0", "last-query-dropped"},
     ),
     Excuse(
+        "one key of a thousand weighs less than float16 arithmetic may err",
+        lambda it: it.op == "paged" and max(it.kv_len) > 1000,
+        CAUSAL | ENDS,
+    ),
+    Excuse(
         "the last keys lie behind the mask's end",
         lambda it: it.mask_len is not None,
         {"last-key-dropped"},
     ),
     Excuse(
         "an MHA twin of a case with one KV head: every head holds the same keys",
-        lambda it: it.op == "mha" and it.kv_heads == 1,
+        lambda it: it.op in ("mha", "ms-attention") and it.kv_heads == 1,
         {"kv-head-0-for-all", "kv-head-next"},
     ),
 )

@@ -53,6 +53,17 @@ def test_every_reader_of_a_convention_is_known() -> None:
         ("mask_column_padded", "op=attention q_len=5 opset=23 causal=false mask=Sx1", "for the first key's"),
         ("mask_column_for_all", "op=attention q_len=5 opset=25 causal=false mask=Sx1 holes=middle-row", "every key's"),
         ("triangle_of_one_row", "op=attention q_len=3 bias=1xT", "the first one's causal row"),
+        ("causal_top_left", "op=attention q_len=3 kv_len=9 capacity=12", "the causal triangle with the first key"),
+        ("causal_top_left", "op=attention q_len=1 kv_len=9+5 capacity=9", "the causal triangle with the first key"),
+        ("queries_at_buffer_end", "op=attention q_len=3 kv_len=5+9 capacity=10", "with the last slot of the buffer"),
+        ("window_one_long", "op=attention q_len=6 causal=false window=2", "without the query's own key"),
+        ("window_one_long", "op=attention q_len=3 kv_len=9 capacity=12 window=2", "without the query's own key"),
+        ("window_from_first_key", "op=attention q_len=3 past_len=9 causal=false window=2", "stood at the first key"),
+        ("window_from_first_key", "op=attention q_len=3 kv_len=9 capacity=12 causal=false window=3 window_right=1",
+         "stood at the first key"),
+        ("window_from_last_key", "op=attention q_len=5 kv_len=9 causal=false window=3", "stood at the last key"),
+        ("window_right_one_long", "op=attention q_len=6 causal=false window_right=1", "to the right without the first"),
+        ("window_right_one_short", "op=attention q_len=6 causal=false window_right=1", "with the query's own key"),
     ],
 )
 def test_a_convention_that_a_text_settles_is_named_and_not_disputed(kernel: str, case: str, reading: str) -> None:
@@ -133,6 +144,13 @@ def test_shared_keys_in_the_other_layout_of_the_text_are_disputed_though_it_read
     assert "by words of 16 bytes" in result.convention.reading
     assert Flag.DISPUTED in result.flags
     assert judged("op=mha past_len=5 capacity=9 q_len=1", "key_cache_in_words").convention is None
+
+
+def test_a_mean_over_the_slots_of_a_longer_buffer_is_named_where_these_hold_numbers() -> None:
+    """Where they hold what an entry never filled, it is NaN as well as a mean: both are said."""
+    result = judged("op=attention q_len=5 kv_len=3 capacity=8", "empty_row_mean_of_buffer")
+    assert "all slots of a longer buffer" in result.diagnosis
+    assert result.convention is not None
 
 
 def test_a_past_that_is_ignored_though_the_present_is_asked_for_is_a_fault_and_no_convention() -> None:

@@ -61,6 +61,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "half": {"q_len": (3,), "past_len": (7,), "rotary": "half", "head_dim": 32, "rotary_dim": 16},
     "interleaved": {"q_len": (3, 3), "past_len": (7, 2), "rotary": "interleaved"},
     "more-keys": {"op": "attention", "opset": 23, "q_len": (3,), "kv_len": (9,)},
+    "callers-cache": {"op": "attention", "opset": 25, "q_len": (3, 3), "kv_len": (9, 5), "capacity": 12, "window": 3},
+    "both-ways": {"op": "attention", "opset": 25, "q_len": (7,), "causal": False, "window": 3, "window_right": 2},
     "fewer-keys": {"op": "attention", "opset": 24, "q_len": (5,), "kv_len": (3,), "capacity": 8},
 }
 """Cases that between them make every wrong kernel relevant."""

@@ -27,12 +27,9 @@ def _one_length(pick: Pick) -> Callable[[Problem], Problem | None]:
             return replace(problem, visible=intervals.visible(problem, replace(how, end=end)))
         past_len = (pick(problem.past_len),) * problem.batch
         new_len = (pick(problem.new_len),) * problem.batch
-        own = np.asarray(past_len)[:, None] + np.arange(problem.rows)
         end = np.asarray(past_len) + np.asarray(new_len)
-        moved = replace(
-            problem, past_len=past_len, new_len=new_len, visible=intervals.visible(problem, replace(how, end=end), own)
-        )
-        return _with_positions(moved)
+        moved = replace(problem, past_len=past_len, new_len=new_len)
+        return _with_positions(replace(moved, visible=intervals.visible(moved, replace(how, end=end))))
 
     return other
 

@@ -71,6 +71,12 @@ def _one_on(recipe: Recipe) -> Recipe:
     return _rotating(recipe, replace(how, positions=(how.positions + 1).astype(np.int32)), inputs)
 
 
+def _differs_one_on(problem: Problem) -> bool:
+    """Not where all that counts is how far positions lie apart: no past, no present, and no caches that may end."""
+    how = problem.rotary
+    return how is not None and bool(how.caches or problem.present_key or any(problem.past_len))
+
+
 def _without_past(problem: Problem, how: Rotary) -> Rotary:
     past = np.asarray(problem.past_len, np.int32)[:, None]
     return replace(how, positions=np.maximum(how.positions - past, 0))
@@ -161,7 +167,7 @@ POSITIONS = (
     Wrong("rotary-interleaved-for-half", "interleaved rotary instead of half", _style("half"), _other_style),
     Wrong("rotary-half-for-interleaved", "half rotary instead of interleaved", _style("interleaved"), _other_style),
     Wrong("rotary-position-one-back", "rotary positions one too small", _turns, _one_back),
-    Wrong("rotary-position-one-on", "rotary positions one too large", lambda p: p.rotary is not None, _one_on),
+    Wrong("rotary-position-one-on", "rotary positions one too large", _differs_one_on, _one_on),
     Wrong(
         "rotary-from-zero",
         "rotary positions that begin at 0 (past_len forgotten)",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from attncheck.oracle.wrong import intervals
 from attncheck.oracle.wrong.entry import Wrong
+from attncheck.oracle.wrong.placements import PLACEMENTS
 from attncheck.oracle.wrong.recipe import Float, Recipe, Tile, softmax
 from attncheck.problem import Mask, Problem, ScoreStage
 
@@ -74,6 +75,25 @@ def _mean_of_seen_if_empty(recipe: Recipe) -> Recipe:
     return replace(recipe, problem=_everything(problem), weights=weights)
 
 
+def _leaves_a_buffer_unread(problem: Problem) -> bool:
+    """Whether a row may be empty in an entry behind whose keys its buffer goes on."""
+    return _may_leave_a_row_empty(problem) and min(problem.kv_len) < problem.capacity
+
+
+def _mean_of_buffer_if_empty(recipe: Recipe) -> Recipe:
+    """A row without a key weighs all slots of its buffer alike, of which those behind its keys hold anything."""
+    problem = recipe.problem
+    slots = np.full_like(problem.visible[..., 0], problem.capacity).astype(np.int64)
+    whole = replace(_everything(problem), visible=intervals.between(np.zeros_like(slots), slots))
+
+    def weights(tile: Tile) -> Float:
+        shown = _seen(problem, tile) & tile.shown
+        found = softmax(replace(tile, shown=shown))
+        return np.where(shown.any(axis=-1, keepdims=True), found, 1.0 / problem.capacity)
+
+    return replace(recipe, problem=whole, weights=weights)
+
+
 def _fills(*, every_row: bool) -> Callable[[Recipe], Recipe]:
     """Keys that a mask hides have -10000 added; causality hides for good.
 
@@ -102,9 +122,10 @@ def _fills(*, every_row: bool) -> Callable[[Recipe], Recipe]:
 def _reach(problem: Problem) -> NDArray[np.int64]:
     """Behind which slot causality hides what follows, int64 [batch, rows]; all slots without it."""
     mask = intervals.read(problem)
-    causal = mask is not None and mask.causal and problem.rows > 1
     whole = np.asarray(problem.kv_len, np.int64)[:, None] + np.zeros(problem.rows, np.int64)
-    return np.minimum(intervals.own_slots(problem) + 1, whole) if causal else whole
+    if mask is None or not mask.causal or problem.rows == 1:
+        return whole
+    return np.minimum(intervals.own_slots(problem, mask.from_end) + 1, whole)
 
 
 def _may_hide_by_mask(problem: Problem) -> bool:
@@ -197,6 +218,12 @@ READINGS = (
         _mean_of_seen_if_empty,
     ),
     Wrong(
+        "empty-row-mean-of-buffer",
+        "the mean of V over all slots of a longer buffer for a query without a key",
+        _leaves_a_buffer_unread,
+        _mean_of_buffer_if_empty,
+    ),
+    Wrong(
         "hidden-key-filled",
         "-10000 added to the score of a hidden key, which may still be the highest",
         _may_hide_by_mask,
@@ -215,4 +242,5 @@ READINGS = (
         ),
         _first_interval,
     ),
+    *PLACEMENTS,
 )

@@ -18,7 +18,7 @@ Intervals = NDArray[np.int32]
 Other = Callable[[Problem, Mask], Intervals | None]
 
 
-def _seeing(name: str, words: str, other: Other) -> Wrong:
+def seeing(name: str, words: str, other: Other) -> Wrong:
     """A kernel whose queries see the intervals that `other` gives (None: the question does not arise)."""
 
     def seen(problem: Problem) -> Intervals | None:
@@ -52,9 +52,18 @@ def _triangle(problem: Problem, how: Mask) -> Intervals | None:
     return None if how.causal else intervals.visible(problem, replace(how, causal=True))
 
 
+def bounded(how: Mask) -> bool:
+    """Whether keys are bounded by where a query stands, though none is causal."""
+    return not how.causal and (how.window is not None or how.right is not None)
+
+
 def _top_left(problem: Problem, how: Mask) -> Intervals | None:
-    own = intervals.own_slots(problem) - np.asarray(problem.past_len)[:, None]
-    return intervals.visible(problem, how, own) if how.causal else None
+    return from_first_key(problem, how) if how.causal else None
+
+
+def from_first_key(problem: Problem, how: Mask) -> Intervals:
+    """What is seen were the first query to stand at the first key, whatever the past."""
+    return intervals.visible(problem, how, np.zeros((problem.batch, 1), np.int64) + np.arange(problem.rows))
 
 
 def _bottom_right(problem: Problem, how: Mask) -> Intervals | None:
@@ -64,8 +73,12 @@ def _bottom_right(problem: Problem, how: Mask) -> Intervals | None:
 
 
 def _last_key_aligned(problem: Problem, how: Mask) -> Intervals | None:
-    """The last query sees the last key, as after a past, where there is none."""
-    if not how.causal or any(problem.past_len):
+    return from_last_key(problem, how) if how.causal else None
+
+
+def from_last_key(problem: Problem, how: Mask) -> Intervals | None:
+    """The last query stands at the last key, as after a past, where there is none."""
+    if how.from_end or any(problem.past_len):
         return None
     kv_len = np.asarray(problem.kv_len, np.int64)
     own = (kv_len - np.asarray(problem.q_len))[:, None] + np.arange(problem.rows)
@@ -74,7 +87,8 @@ def _last_key_aligned(problem: Problem, how: Mask) -> Intervals | None:
 
 def _shifted(by: int) -> Other:
     def other(problem: Problem, how: Mask) -> Intervals | None:
-        return intervals.visible(problem, how, intervals.own_slots(problem) + by) if how.causal else None
+        own = intervals.own_slots(problem, how.from_end) + by
+        return intervals.visible(problem, how, own) if how.causal else None
 
     return other
 
@@ -84,6 +98,16 @@ def _window(by: int | None) -> Other:
         if how.window is None:
             return None
         return intervals.visible(problem, replace(how, window=None if by is None else how.window + by))
+
+    return other
+
+
+def _window_right(by: int | None) -> Other:
+    def other(problem: Problem, how: Mask) -> Intervals | None:
+        if how.causal or how.right is None:
+            return None
+        end = np.asarray(problem.kv_len, np.int64)
+        return intervals.visible(problem, replace(how, end=end, right=None if by is None else how.right + by))
 
     return other
 
@@ -125,20 +149,23 @@ def _past_only(problem: Problem, _: Mask) -> Intervals:
 
 
 WINDOWS = (
-    _seeing("causal-ignored", "the causal mask ignored", _no_triangle),
-    _seeing("causal-forced", "a causal mask where none is asked for", _triangle),
-    _seeing("causal-top-left", "the causal mask at the top left (past_len forgotten)", _top_left),
-    _seeing("causal-bottom-right", "the causal mask aligned to the last row of the padded query", _bottom_right),
-    _seeing("causal-last-key", "the causal mask at the last key (as after a past)", _last_key_aligned),
-    _seeing("causal-one-ahead", "the causal mask off by one: each query also sees the next key", _shifted(1)),
-    _seeing("causal-one-behind", "the causal mask off by one: no query sees its own key", _shifted(-1)),
-    _seeing("window-ignored", "the window ignored", _window(None)),
-    _seeing("window-one-long", "the window one key too long", _window(1)),
-    _seeing("window-one-short", "the window one key too short", _window(-1)),
-    _seeing("window-of-first-row", "the window of the first query for all queries", _window_of_first_row),
-    _seeing("last-key-dropped", "the last key dropped (valid length one too short)", _last_key),
-    _seeing("first-key-dropped", "the first key dropped", _first_key),
-    _seeing("one-key-more", "one key beyond the valid length read", _one_key_more),
-    _seeing("past-ignored", "the past keys ignored", _no_past),
-    _seeing("new-ignored", "the new keys ignored", _past_only),
+    seeing("causal-ignored", "the causal mask ignored", _no_triangle),
+    seeing("causal-forced", "a causal mask where none is asked for", _triangle),
+    seeing("causal-top-left", "the causal mask at the top left (past_len forgotten)", _top_left),
+    seeing("causal-bottom-right", "the causal mask aligned to the last row of the padded query", _bottom_right),
+    seeing("causal-last-key", "the causal mask at the last key (as after a past)", _last_key_aligned),
+    seeing("causal-one-ahead", "the causal mask off by one: each query also sees the next key", _shifted(1)),
+    seeing("causal-one-behind", "the causal mask off by one: no query sees its own key", _shifted(-1)),
+    seeing("window-ignored", "the window ignored", _window(None)),
+    seeing("window-one-long", "the window one key too long", _window(1)),
+    seeing("window-one-short", "the window one key too short", _window(-1)),
+    seeing("window-right-ignored", "the window to the right ignored", _window_right(None)),
+    seeing("window-right-one-long", "the window to the right one key too long", _window_right(1)),
+    seeing("window-right-one-short", "the window to the right one key too short", _window_right(-1)),
+    seeing("window-of-first-row", "the window of the first query for all queries", _window_of_first_row),
+    seeing("last-key-dropped", "the last key dropped (valid length one too short)", _last_key),
+    seeing("first-key-dropped", "the first key dropped", _first_key),
+    seeing("one-key-more", "one key beyond the valid length read", _one_key_more),
+    seeing("past-ignored", "the past keys ignored", _no_past),
+    seeing("new-ignored", "the new keys ignored", _past_only),
 )
