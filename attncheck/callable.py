@@ -1,12 +1,15 @@
 """For a user's own kernel in Python: how a function that `--backend file.py:name` names is called.
 
 Undecorated, the function is called as ``name(model, inputs)``: the ONNX model's bytes, and the graph's inputs by name;
-it returns the graph's outputs by name. Decorators change that, or say more. Both return the function itself:
+it returns the graph's outputs by name. Decorators change that, or say more. Both return the function itself. What it
+does not cover, it says by raising `Unsupported`:
 
     import attncheck.callable
 
     @attncheck.callable.takes_problem
     def attention(problem, tensors):
+        if problem.rotary is not None:
+            raise attncheck.callable.Unsupported("no rotary embedding")
         scores = problem.scale * tensors["query"] @ ...
         return {"output": ...}
 
@@ -23,6 +26,13 @@ KINDS = ("attention", "rotary", "linear")
 """Kinds of problem: of attention over keys, of rows that turn and attend to nothing, of a state in the keys' place."""
 TAKES_PROBLEM = "__attncheck_takes_problem__"
 EVIDENCE = "__attncheck_evidence__"
+
+
+class Unsupported(Exception):
+    """Raised by a function for a case that it does not cover: `unsupported` and skipped, where else is `error`.
+
+    Its words are the reason, as a person is to read it. Of a session it may be raised in any step.
+    """
 
 
 @overload

@@ -41,7 +41,7 @@ class Callable:
         """Whatever imports can be tried."""
 
     def unsupported(self, case: Case, problem: AnyProblem, hello: Hello) -> str | None:
-        """Of a function that takes the Problem: a kind that it does not say. What it refuses itself is an error."""
+        """A kind of problem that the function does not say; what else it does not cover it says when asked."""
         kinds = hello.device.get("kinds", ())
         if not kinds or problem.kind in kinds:
             return None

@@ -59,7 +59,7 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     worst = rounds[at]
     flaky = len({judged.verdict for judged in rounds}) > 1
     flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
-    status = of_verdict(worst.verdict)
+    status = Status.FAILED if flaky else of_verdict(worst.verdict)
     remarked = _remarked(asked, backend, worst, attempt.rounds[at])
     evidence = next((it.evidence for it in attempt.rounds[at] if it.kernel == remarked.kernel), None)
     if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:

@@ -207,8 +207,9 @@ class Lane:
     def _chain(self, requests: Sequence[Request], calls: Sequence[Call]) -> Chain:
         """Every step after the other in the same worker, and that once a repeat, up to what is not a clean answer.
 
-        Anything but a clean answer costs the worker, so that the next case starts clean. A refusal to prepare the first
-        step, said in a message, is one: nothing has run, and a shader that does not compile would cost a worker a case.
+        Anything but a clean answer costs the worker, so that the next case starts clean. To decline the case is
+        one, and so is a refusal to prepare the first step, said in a message: nothing has run, and a shader that does
+        not compile would cost a worker a case.
         """
         columns: Chain = [[] for _ in calls]
         handles: list[int] = []
@@ -221,17 +222,22 @@ class Lane:
                     if at == len(handles):
                         handles.append(worker.prepare(request.payload, self._time_limit))
                     columns[at].append(self._answer(worker, handles[at], request, call))
-            for handle in handles:
-                worker.release(handle, self._time_limit)
+            self._released(worker, handles)
         except BackendUnavailable as error:
             columns[at].append(_failed(requests[at], Verdict.ERROR, f"could not start again: {error}"))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
-            if handles or failure.verdict is not Verdict.ERROR:
+            if failure.verdict is Verdict.UNSUPPORTED:
+                self._released(worker, handles)
+            elif handles or failure.verdict is not Verdict.ERROR:
                 self._drop_worker()
             failed = _failed(requests[at], failure.verdict, failure.message, stderr)
             columns[at].append(replace(failed, refused=failure.refused))
         return columns
+
+    def _released(self, worker: Worker, handles: Sequence[int]) -> None:
+        for handle in handles:
+            worker.release(handle, self._time_limit)
 
     def _answer(self, worker: Worker, handle: int, request: Request, call: Call) -> Outcome:
         began = time.perf_counter()

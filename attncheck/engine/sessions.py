@@ -142,7 +142,9 @@ def _whole(session: Session, found: Sequence[Result]) -> Result:
         return found[0]
     last = replace(found[-1], case=session.id)
     if last.status is Status.SKIPPED:
-        return last
+        # What is declared says the step itself; what is found out in a later one does not.
+        at = [it.status for it in found].index(Status.SKIPPED)
+        return replace(last, message=f"{last.message} (in step {at + 1})") if at else last
     seconds = max(it.seconds for it in found)
     flags = tuple(dict.fromkeys(flag for it in found for flag in it.flags if flag is not Flag.VACUOUS))
     if not _goes_on(last):

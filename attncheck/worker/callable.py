@@ -26,6 +26,7 @@ class Runtime:
 
     def __init__(self, function: Callable[..., Any], file: str, conventions: ModuleType) -> None:
         self.function = function
+        self.declines = conventions.Unsupported
         self.kinds = list(getattr(function, conventions.TAKES_PROBLEM, ()))
         name = getattr(function, "__name__", type(function).__name__)
         provider, kernels = getattr(function, conventions.EVIDENCE, (os.path.basename(file), ()))
@@ -40,11 +41,13 @@ class Runtime:
         return payload
 
     def run(self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Any]:
-        """Outputs by the graph's names. Raises Failure: "oob-write", "malformed"."""
+        """Outputs by the graph's names. Raises Failure: "oob-write", "malformed", "unsupported"."""
         buffers = {name: guards.Surrounded(array) for name, array in inputs.items()}
         views = {name: buffer.view for name, buffer in buffers.items()}
         try:
             outputs = self._outputs(prepared, views)
+        except self.declines as declined:
+            raise Failure("unsupported", "it says: %s" % (str(declined) or "it does not cover the case")) from declined
         finally:
             # A stray write may be what made the function fail, and explains it better.
             for name, buffer in buffers.items():

@@ -159,6 +159,35 @@ def raises(problem, tensors):
 
 
 @by_problem
+def declines(problem, tensors):
+    raise attncheck.callable.Unsupported(f"not my operator, asked {next(CALLS)} times")
+
+
+def declines_a_graph(model, inputs):
+    raise attncheck.callable.Unsupported("no graph is mine")
+
+
+@by_problem
+def declines_what_has_a_past(problem, tensors):
+    if any(problem.past_len):
+        raise attncheck.callable.Unsupported("no past")
+    return right.attention(problem, tensors)
+
+
+@by_problem
+def declines_the_second_time(problem, tensors):
+    if next(CALLS) == 2:
+        raise attncheck.callable.Unsupported("not today")
+    return right.attention(problem, tensors)
+
+
+@by_problem
+def declines_after_a_stray_write(problem, tensors):
+    tensors["key"][:] = 0
+    raise attncheck.callable.Unsupported("not my operator")
+
+
+@by_problem
 def answers_differently_each_time(problem, tensors):
     found = right.attention(problem, tensors)
     found["output"] += np.float32(next(CALLS) // 2)

@@ -178,6 +178,16 @@ def test_a_users_function_goes_along_with_what_it_imports_and_a_mended_one_shows
     assert again(bundle) == 0
 
 
+def test_a_function_that_declines_in_the_script_tells_nothing(tmp_path: Path) -> None:
+    bundle = made(tmp_path / "b", f"{CALLABLES / 'faulty.py'}:zeros", from_command_line(SMALL))
+    kernel = bundle.folder / "kernel" / "faulty.py"
+    mended = kernel.read_text(encoding="utf-8").replace("def zeros(problem, tensors):", "def zeros(problem, tensors):\n"
+        "    raise attncheck.callable.Unsupported('not my operator')\n")  # fmt: skip
+    kernel.write_text(mended, encoding="utf-8")
+    found = fresh.rerun(bundle.folder / "repro.py", None, {})
+    assert (found.code, "it cannot run here: faulty.py:zeros declines the case: not my" in found.output) == (2, True)
+
+
 @pytest.mark.slow
 def test_a_function_that_hangs_is_given_the_time_that_its_case_had(kernels: Path, tmp_path: Path) -> None:
     case = from_command_line(f"{SMALL} present=absent")

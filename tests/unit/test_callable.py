@@ -15,8 +15,9 @@ from attncheck.callable import KINDS, takes_problem
 from attncheck.engine import run as engine
 from attncheck.engine.events import BackendFailed, BackendReady, CaseFinished, Event, Result
 from attncheck.problem import LinearProblem, Problem, Rotary, RotaryProblem
+from attncheck.scenario.command_line import from_command_line
 from attncheck.scenario.model import Scenario
-from attncheck.vocabulary import Flag, Verdict
+from attncheck.vocabulary import Flag, Status, Verdict
 from tests.drawing import scenario
 
 CALLABLES = Path(__file__).parents[1] / "callables"
@@ -131,6 +132,40 @@ def test_every_fault_is_the_verdict_of_its_case(function: str) -> None:
     found = result(function)
     assert found.verdict is verdict, found.message
     assert words in found.message
+
+
+@pytest.mark.parametrize(("function", "reason"), [("declines", "not my operator"), ("declines_a_graph", "no graph")])
+def test_what_a_function_declines_is_unsupported_with_its_reason(function: str, reason: str) -> None:
+    found = result(function)
+    assert (found.verdict, found.status) == (Verdict.UNSUPPORTED, Status.SKIPPED)
+    assert reason in found.message
+
+
+def test_declining_costs_no_process() -> None:
+    told = [it.message for it in results(events("declines", [decode(id="a"), decode(id="b")]))]
+    assert [message[-len("asked 1 times") :] for message in told] == ["asked 1 times", "asked 2 times"]
+
+
+def test_a_step_that_a_function_declines_is_said_and_its_session_skipped() -> None:
+    (found,) = results(events("declines_what_has_a_past", [from_command_line("heads=2 kv_heads=1 steps=3-1x3")]))
+    assert (found.verdict, found.status) == (Verdict.UNSUPPORTED, Status.SKIPPED)
+    assert found.message == "it says: no past (in step 2)"
+
+
+def test_a_function_that_declines_now_and_then_is_flaky_and_fails() -> None:
+    found = result("declines_the_second_time", engine.Options(repeat=3))
+    assert found.verdict is Verdict.UNSUPPORTED
+    assert Flag.FLAKY in found.flags
+    assert found.status is Status.FAILED
+
+
+def test_a_stray_write_counts_though_the_function_declines_after_it() -> None:
+    assert result("declines_after_a_stray_write").verdict is Verdict.OOB_WRITE
+
+
+def test_a_graph_that_must_be_refused_is_not_refused_by_declining_it() -> None:
+    (found,) = results(events("declines", [from_command_line("rotary=half rotary_cache=absent")]))
+    assert found.verdict is Verdict.UNSUPPORTED
 
 
 def test_a_hang_ends_at_the_time_limit() -> None:

@@ -50,9 +50,15 @@ _CALLED = '''\
 _CALLED_EITHER_WAY = '''\
     if getattr(call, "{mark}", False):
         problem, wanted = described({at})
-        outputs = roles.graph_outputs(problem, call(attributes(problem), roles.tensors(problem, given)), wanted, given)
+        arguments = attributes(problem), roles.tensors(problem, given)
     else:
-        outputs = call((HERE / MODELS{[at]}).read_bytes(), given)'''
+        arguments = (HERE / MODELS{[at]}).read_bytes(), given
+    try:
+        outputs = call(*arguments)
+    except Unsupported as declined:
+        raise CannotRun(f"{FILE.name}:{FUNCTION} declines the case: {declined}") from declined
+    if getattr(call, "{mark}", False):
+        outputs = roles.graph_outputs(problem, outputs, wanted, given)'''
 
 _GIVEN = "    given = {name: array.copy() for name, array in inputs.items()}"
 
@@ -111,6 +117,7 @@ def _imports(decorated: bool, guarded: bool) -> str:
     lines = ["import functools", *lines]
     if beside:
         lines += ["", PATH, *(f"import {name}" for name in beside)]
+        lines += ["from attncheck.callable import Unsupported"] if decorated else []
     return "\n".join(lines)
 
 
