@@ -222,22 +222,27 @@ class Lane:
                     if at == len(handles):
                         handles.append(worker.prepare(request.payload, self._time_limit))
                     columns[at].append(self._answer(worker, handles[at], request, call))
-            self._released(worker, handles)
+            for handle in handles:
+                worker.release(handle, self._time_limit)
         except BackendUnavailable as error:
             columns[at].append(_failed(requests[at], Verdict.ERROR, f"could not start again: {error}"))
         except WorkerFailed as failure:
             stderr = self._worker.stderr if self._worker is not None else ""
-            if failure.verdict is Verdict.UNSUPPORTED:
-                self._released(worker, handles)
-            elif handles or failure.verdict is not Verdict.ERROR:
+            declined = failure.verdict is Verdict.UNSUPPORTED and self._lets_go(handles)
+            if not declined and (handles or failure.verdict is not Verdict.ERROR):
                 self._drop_worker()
             failed = _failed(requests[at], failure.verdict, failure.message, stderr)
             columns[at].append(replace(failed, refused=failure.refused))
         return columns
 
-    def _released(self, worker: Worker, handles: Sequence[int]) -> None:
-        for handle in handles:
-            worker.release(handle, self._time_limit)
+    def _lets_go(self, handles: Sequence[int]) -> bool:
+        """Whether the worker lets go of what it holds of a case that it declined, and so may go on."""
+        try:
+            for handle in handles:
+                self._live_worker().release(handle, self._time_limit)
+        except (WorkerFailed, BackendUnavailable):
+            return False
+        return True
 
     def _answer(self, worker: Worker, handle: int, request: Request, call: Call) -> Outcome:
         began = time.perf_counter()
