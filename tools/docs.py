@@ -16,7 +16,7 @@ from typing import get_args
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.cli.main import COMMANDS
 from attncheck.relations.table import RELATIONS, related
-from attncheck.reports import bench_json, json_report
+from attncheck.reports import bench_json, json_report, ndjson
 from attncheck.scenario import expectation_document
 from attncheck.scenario.document import axes_table, keys_table, mistakes_table, schema_text, table
 from attncheck.scenario.model import DataKind, Op
@@ -93,6 +93,7 @@ WHOLE: dict[str, Callable[[], str]] = {
     "scenario.schema.json": schema_text,
     "expectations.schema.json": expectation_document.schema_text,
     "report.schema.json": json_report.schema_text,
+    "report-line.schema.json": ndjson.schema_text,
     "bench.schema.json": bench_json.schema_text,
 }
 """File that is generated from its first to its last line -> what writes it."""

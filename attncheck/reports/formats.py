@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attncheck.reports.document import Report
 
-FORMATS = {"json": "attncheck.reports.json_report:text"}
+FORMATS = {
+    "json": "attncheck.reports.json_report:text",
+    "ndjson": "attncheck.reports.ndjson:text",
+    "junit": "attncheck.reports.junit:text",
+    "github": "attncheck.reports.github:text",
+    "markdown": "attncheck.reports.markdown:text",
+}
 """Format -> the pure function that makes its text of the document of a run."""
 
 

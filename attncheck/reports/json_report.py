@@ -16,7 +16,9 @@ from attncheck.reports.document import Report
 def text(report: Report) -> str:
     """The document of a run; of what there is of it, where the run was ended early."""
     data = TypeAdapter(Report).dump_python(report, mode="json", warnings=False)
-    return json.dumps(sayable(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    told = json.dumps(sayable(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    # The name of a file may hold half a pair, which UTF-8 cannot say; its code behind a backslash is JSON's own way.
+    return told.encode(errors="backslashreplace").decode()
 
 
 def schema_text() -> str:

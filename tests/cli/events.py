@@ -16,7 +16,9 @@ from attncheck.engine.events import (
     BackendFailed,
     BackendReady,
     CaseFinished,
+    Change,
     Commands,
+    Compared,
     Counts,
     Event,
     Expected,
@@ -269,7 +271,10 @@ def everything() -> list[Event]:
     started = replace(first, backends=backends, settings={"kernel": "auto"}, commands=commands)
     webgpu = Hello({"onnxruntime-webgpu": "1.32.0"}, {"adapter": "llvmpipe"})
     gone = BackendFailed("wgpu-native", "no adapter was found: install mesa-vulkan-drivers")
-    return [started, BackendReady("ort-webgpu", webgpu), gone, *rest]
+    new = Change("new", cases[1].origin.id, "ort-webgpu", "", "mismatch with margin 282")
+    better = Change("better", "scenarios/window.yaml::mended", "wgsl", "mismatch with margin 3", "pass")
+    against = Compared("main.json", 1, (new, better), ("wgsl: wgpu was 0.31.0, is 0.32.0",))
+    return [started, BackendReady("ort-webgpu", webgpu), gone, *rest[:-1], against, rest[-1]]
 
 
 def run_of(cases: list[CaseFinished], *, interrupted: bool = False, unavailable: bool = False) -> list[Event]:

@@ -14,6 +14,7 @@ from attncheck import __version__
 from attncheck.engine import journal
 from attncheck.engine.events import CaseFinished, Commands, Counts, Event, RunFinished, RunStarted
 from attncheck.reports import document, json_report
+from attncheck.reports.document import Report
 from attncheck.reports.entries import BackendEntry, CaseEntry, ResultEntry
 from attncheck.vocabulary import Flag, Status, Verdict
 from tests.cli import events
@@ -34,9 +35,11 @@ def test_the_run_that_the_formats_are_tested_by_has_everything_in_it() -> None:
     assert {it.verdict for it in RESULTS} == set(Verdict)
     assert {it.status for it in RESULTS} == set(Status)
     assert {flag for it in RESULTS for flag in it.flags} == set(Flag)
-    for kind, entries in ((ResultEntry, RESULTS), (CaseEntry, REPORT.cases), (BackendEntry, REPORT.backends)):
+    kinds = ((ResultEntry, RESULTS), (CaseEntry, REPORT.cases), (BackendEntry, REPORT.backends), (Report, [REPORT]))
+    for kind, entries in kinds:
         for key in fields(kind):
-            assert any(getattr(it, key.name) not in (None, "", (), {}, 0, False) for it in entries), key.name
+            there = any(getattr(it, key.name) not in (None, "", (), {}, 0, False) for it in entries)
+            assert there or key.name == "interrupted", key.name
 
 
 def test_a_document_that_is_written_reads_back_as_it_was(tmp_path: Path) -> None:
