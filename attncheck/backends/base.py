@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,11 +47,32 @@ class Launch:
     @property
     def identity(self) -> str:
         """What would compute, in a few letters: differs where another runtime, place or content of a file would run."""
+        return _letters(repr((self.place, sorted(self.contents.items()))).encode())
+
+    @property
+    def place(self) -> str:
+        """As `identity`, but for the contents of the files."""
         told = (self.runtime, sorted(self.options.items()), sorted(self.environment.items()))
-        digest = hashlib.sha256(repr((*told, self.python, self.requirements)).encode())
-        for file in self.files:
-            digest.update(file.name.encode() + file.read_bytes() if file.is_file() else b"missing")
-        return digest.hexdigest()[:16]
+        return _letters(repr((*told, self.python, self.requirements)).encode())
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Letters for what is in each of its files, by name."""
+        return contents_of(self.files)
+
+
+def contents_of(files: Sequence[Path]) -> dict[str, str]:
+    """Letters for what is in each file, "missing" where there is none; by its path from the folder of the first."""
+    return {
+        Path(os.path.relpath(file, files[0].parent)).as_posix(): (
+            _letters(file.read_bytes()) if file.is_file() else "missing"
+        )
+        for file in files
+    }
+
+
+def _letters(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attncheck.backends.base import BackendUnavailable, Evidence, Hello, Launch, Request
+from attncheck.backends.sources import sources
 from attncheck.compare.arithmetic import Compute
 from attncheck.graph.case import Case
 from attncheck.problem import AnyProblem
@@ -35,7 +36,7 @@ class Callable:
         if not self.file.is_file():
             raise BackendUnavailable(f"there is no file {self.file}")
         options = {"file": str(self.file.absolute()), "function": self.function}
-        return Launch("callable", options, files=(self.file,))
+        return Launch("callable", options, files=tuple(path for path, _ in sources(self.file)))
 
     def check(self, hello: Hello) -> None:
         """Whatever imports can be tried."""

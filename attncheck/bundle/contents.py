@@ -22,6 +22,7 @@ from attncheck import __version__
 from attncheck.bundle import fresh, issue, script, words
 from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, Again, again
 from attncheck.bundle.fresh import Rerun
+from attncheck.bundle.runtimes import beside
 from attncheck.bundle.runtimes.several import numbered
 from attncheck.bundle.subject import Piece, Subject, plain
 from attncheck.engine.files import write_whole
@@ -29,6 +30,7 @@ from attncheck.graph.session import session
 from attncheck.scenario import ScenarioErrors, load
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.written import file_text
+from attncheck.vocabulary import Flag
 
 CASE, MODEL, INPUTS, EXPECTED = "case.yaml", "model.onnx", "inputs.npz", "expected.npz"
 SCENARIO = "failing"
@@ -38,7 +40,7 @@ MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT)
 """A folder with one of these may be written into: a bundle, or what minimize has left."""
 
 MORE_RUNS = 10
-"""How often the script runs wrong numbers that were right by chance the first time."""
+"""How often the script tries a failure that does not show in every run."""
 
 _NUMBERED = re.compile(r"[a-z]+-\d+\.[a-z]+")
 
@@ -77,6 +79,23 @@ def check_place(folder: Path) -> None:
         raise NoPlace(f"{folder} is a folder with other things in it; name one that is empty or not there yet")
     if folder.exists() and not folder.is_dir():
         raise NoPlace(f"{folder} is a file; name a folder")
+
+
+def clear(folder: Path) -> None:
+    """Remove what a bundle or `minimize` has left, but for its journal and what its backend is made of. Raises OSError.
+
+    So what is not written again is of no older case.
+    """
+    names = (CASE, MODEL, INPUTS, EXPECTED, MINIMAL, ENVIRONMENT, script.NAME, issue.NAME)
+    for path in [*(folder / name for name in names), *_of_earlier_calls(folder)]:
+        path.unlink(missing_ok=True)
+    shutil.rmtree(folder / beside.FOLDER, ignore_errors=True)
+
+
+def _of_earlier_calls(folder: Path) -> list[Path]:
+    """Files of calls of a session before its last."""
+    found = (path for name in (MODEL, INPUTS, EXPECTED) for path in folder.glob(name.replace(".", "-*.")))
+    return [path for path in found if _NUMBERED.fullmatch(path.name)]
 
 
 def write(
@@ -134,14 +153,21 @@ def _fill(
 
 
 def _shown(made: Path, it: Subject, parts: Piece, minimal: Mapping[str, Any] | None) -> tuple[str, Rerun]:
-    """The script, and what it came to. Wrong numbers that did not show at once get more runs."""
+    """The script, and what it came to. A failure that does not show in every run is tried more often."""
     about = words.about(it, minimal)
-    text, rerun = _run(made, it, parts, about, 1)
-    if rerun.code == 0 and it.worst is not None:
-        text, rerun = _run(made, it, parts, about, MORE_RUNS)
+    text, rerun = _run(made, it, parts, about, MORE_RUNS if _flaky(it, minimal) else 1)
+    if rerun.code == 0:
+        again = _run(made, it, parts, about, MORE_RUNS)
+        text, rerun = again if again[1].code is not None else _run(made, it, parts, about, 1)
     for cache in made.rglob("__pycache__"):
         shutil.rmtree(cache, ignore_errors=True)
     return text, rerun
+
+
+def _flaky(it: Subject, minimal: Mapping[str, Any] | None) -> bool:
+    """Whether it is known to fail in some runs only."""
+    runs = minimal.get("runs") if minimal is not None else None
+    return Flag.FLAKY in it.result.flags or (isinstance(runs, Mapping) and runs.get("of", 1) > 1)
 
 
 def _run(made: Path, it: Subject, parts: Piece, about: str, runs: int) -> tuple[str, Rerun]:
@@ -241,9 +267,8 @@ def _move(made: Path, folder: Path) -> None:
     if not folder.exists():
         made.replace(folder)
         return
-    stale = (path for name in (MODEL, INPUTS, EXPECTED) for path in folder.glob(name.replace(".", "-*.")))
-    for path in stale:
-        if _NUMBERED.fullmatch(path.name) and not (made / path.name).exists():
+    for path in _of_earlier_calls(folder):
+        if not (made / path.name).exists():
             path.unlink()
     for path in sorted(made.rglob("*")):
         there = folder / path.relative_to(made)

@@ -30,26 +30,11 @@ TOLERANCE = {tolerance}  # how far rounding may lead from it
 
 def main():
     """Hold the worst place against what must stand there."""
-{runs}'''
-
-_ONCE = '''\
     actual = {read}
     wrong = {wrong}
     print(f"{{OUTPUT}}{{list(PLACE)}}: expected {{EXPECTED}}, got {{actual}}")
 {beyond}    print("the failure shows" if wrong else "right: the failure does not show here")
     return 1 if wrong else 0
-'''
-
-_REPEATED = '''\
-    for attempt in range({runs}):  # the numbers differ from run to run, and may be right by chance
-        actual = {read}
-        wrong = {wrong}
-        print(f"run {{attempt + 1}}: {{OUTPUT}}{{list(PLACE)}}: expected {{EXPECTED}}, got {{actual}}")
-        if wrong:
-            print("the failure shows")
-            return 1
-    print("right in {runs} runs: the failure does not show here")
-    return 0
 '''
 
 _BFLOAT16 = '''
@@ -153,6 +138,22 @@ def main():
     return 1
 '''
 
+_REPEATED = '''
+
+def main():
+    """Try it {runs} times: it does not fail in every run.{how}"""
+    for attempt in range({attempts}):
+        print(f"run {{attempt + 1}}", flush=True)
+        code = once()
+        if code != 0:
+            return code
+    print("in none of the runs the failure showed")
+    return 0
+'''
+
+_IN_CHILDREN = " So does each child."
+_CHILDREN_ONCE = " A child runs it once."
+
 _CHILDREN = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.OUT_OF_MEMORY)
 
 
@@ -164,13 +165,22 @@ def needs_child(verdict: Verdict) -> bool:
 def main(subject: Subject, runs: int) -> str:
     """The text of `main`, and of what it compares with.
 
-    runs   how often wrong numbers may take to show
+    runs   how often it tries, until the failure shows. What ends its process may do so in a run of a process that is
+           not the first, or by chance in some processes: it is tried so often in each of so many
     """
-    text = _main(subject, runs)
+    text = _main(subject)
+    if runs > 1:
+        text = text.replace("def main():", "def once():") + _repeated(subject.result.verdict, runs)
     return text.replace("run(INPUTS)", "every_call()") if subject.earlier else text
 
 
-def _main(subject: Subject, runs: int) -> str:
+def _repeated(verdict: Verdict, runs: int) -> str:
+    if verdict is Verdict.TIMEOUT:  # a child has the time of one run
+        return _REPEATED.format(runs=runs, how=_CHILDREN_ONCE, attempts=f"1 if CHILD in sys.argv else {runs}")
+    return _REPEATED.format(runs=runs, how=_IN_CHILDREN if needs_child(verdict) else "", attempts=runs)
+
+
+def _main(subject: Subject) -> str:
     result = subject.result
     seen = " ".join(result.message.split()).replace("\\", "/").replace('"', "'") or str(result.verdict)
     if subject.problem.invalid and result.verdict is Verdict.ERROR and result.evidence is not None:
@@ -179,7 +189,7 @@ def _main(subject: Subject, runs: int) -> str:
         plainly = seen.replace("{", "(").replace("}", ")")
         return _CHILD.format(seen=seen, plainly=plainly, limit=math.ceil(subject.time_limit + STARTING))
     if subject.worst is not None:
-        return _numbers(subject, runs)
+        return _numbers(subject)
     if result.verdict is Verdict.MALFORMED:
         storage = {it.name: np.dtype(dtypes.dtype(it.dtype).storage).name for it in subject.case.outputs}
         forms = {it.name: (storage[it.name], tuple(it.shape)) for it in subject.case.outputs}
@@ -188,7 +198,7 @@ def _main(subject: Subject, runs: int) -> str:
     return text.format(seen=seen)
 
 
-def _numbers(subject: Subject, runs: int) -> str:
+def _numbers(subject: Subject) -> str:
     worst = subject.worst
     assert worst is not None, "a verdict on numbers has a difference out of tolerance"
     read, helper = "run(INPUTS)[OUTPUT][PLACE]", ""
@@ -198,13 +208,14 @@ def _numbers(subject: Subject, runs: int) -> str:
     if not math.isfinite(worst.expected):
         wrong = "not np.isnan(actual)" if math.isnan(worst.expected) else "actual != EXPECTED"
     beyond = '    print(f"off by {abs(float(actual) - EXPECTED):.3g}, tolerance {TOLERANCE:.3g}")\n'
-    form = _ONCE if runs == 1 else _REPEATED
     text = _NUMBERS.format(
         place=describe.place(worst.place, worst.role),
         output=worst.place.output,
         index=index(subject, worst),
         expected=literals.number(np.float64(worst.expected)),
         tolerance=literals.number(np.float64(worst.tolerance)),
-        runs=form.format(read=read, wrong=wrong, beyond=beyond if math.isfinite(worst.expected) else "", runs=runs),
+        read=read,
+        wrong=wrong,
+        beyond=beyond if math.isfinite(worst.expected) else "",
     )
     return text + helper

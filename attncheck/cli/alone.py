@@ -83,7 +83,7 @@ def bundled(
             return
         found = _read(bundle)
         if found is not None and lasting is not None and _packed(given["what"]):
-            found = _lasting(found, bundle, lasting)
+            found = _lasting(found, bundle, lasting, over=given["restart"])
         yield {**given, "folder": bundle, **_within(bundle, given), **_again(ctx, found, given)}
 
 
@@ -112,13 +112,20 @@ def _read(bundle: Path) -> Again | None:
         raise Stop(str(unreadable), ExitCode.USAGE) from None
 
 
-def _lasting(found: Again, bundle: Path, folder: Path) -> Again:
-    """What a bundle says of how to run it, its files copied into `folder`. Raises Stop where others are there."""
+def _lasting(found: Again, bundle: Path, folder: Path, *, over: bool) -> Again:
+    """What a bundle says of how to run it, its files copied into `folder`.
+
+    Raises Stop where others are there, unless these are to be written `over`.
+    """
     for name in FOLDERS:
         for file in (it for it in sorted(bundle.glob(f"{name}/**/*")) if it.is_file()):
             there = folder / file.relative_to(bundle)
-            if there.is_file() and there.read_bytes() != file.read_bytes():
-                raise Stop(f"{there} is another than the bundle's; name another folder with --out", ExitCode.USAGE)
+            if not over and there.is_file() and there.read_bytes() != file.read_bytes():
+                raise Stop(
+                    f"{there} is another than the bundle's; --restart puts that of the bundle there and searches "
+                    "afresh, --out DIR does so in another folder",
+                    ExitCode.USAGE,
+                )
             there.parent.mkdir(parents=True, exist_ok=True)
             there.write_bytes(file.read_bytes())
 

@@ -56,6 +56,11 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
     help="Run the smallest case in DIR, or in a bundle's zip file, and its neighbours again.",
 )
 @click.option("--bundle/--no-bundle", default=True, help="Whether the smallest case is bundled.  [default: it is]")
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="Search afresh where DIR holds another search: of a kernel that was edited since, say.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only the smallest case.")
 @click.pass_context
 def minimize(ctx: click.Context, /, **given: Any) -> int:

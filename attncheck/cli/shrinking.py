@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from attncheck.backends.base import Backend, BackendUnavailable
+from attncheck import __version__
+from attncheck.backends.base import Backend, BackendUnavailable, Hello, contents_of
 from attncheck.backends.registry import Settings, UnknownBackend, create
 from attncheck.bundle import contents
 from attncheck.cli import alone, configuration, options, packing
@@ -27,6 +28,7 @@ from attncheck.minimize import folder as kept
 from attncheck.minimize import stripped
 from attncheck.minimize.candidate import Candidate, start
 from attncheck.minimize.certificate import Neighbour
+from attncheck.minimize.head import Head
 from attncheck.minimize.journal import Damaged, Unfitting
 from attncheck.minimize.ledger import Budget, Ledger, Runs
 from attncheck.minimize.order import NUMBERS
@@ -47,6 +49,7 @@ class Wanted:
     """What the command line asks for. `told` are the options of REMEMBERED that it said itself.
 
     shaping   options that it or its bundle says and that decide what a case comes to
+    restart   search afresh where another search has left its folder
     """
 
     backends: tuple[str, ...]
@@ -62,6 +65,7 @@ class Wanted:
     bundle: bool
     shaping: Mapping[str, Any]
     invocation: Invocation
+    restart: bool
 
 
 def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
@@ -80,6 +84,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         bundle=given["bundle"],
         shaping=alone.shaping(ctx),
         invocation=Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"}),
+        restart=given["restart"],
     )
 
 
@@ -123,7 +128,7 @@ def shrink(case: engine.Given, asked: Wanted) -> ExitCode:
         ledger = _ledger(evaluator, asked, ticker)
         try:
             begin = _begin(case, evaluator, asked)
-            _journal(ledger, backend, begin.like, asked)
+            _journal(ledger, backend, evaluator.hello, begin.like, asked)
             return _search(begin, backend, name, ledger, evaluator, asked, ticker)
         except DoesNotFail as passing:
             error(f"{case.id} on {backend.name}: {passing}")
@@ -166,6 +171,8 @@ def _search(
     case = begin.like
 
     def told(found: Progress) -> None:
+        if asked.restart and not ledger.begun:
+            contents.clear(asked.folder)
         kept.keep_case(asked.folder, found.case, f"smallest case so far of {case.id} on {backend.name}")
         ledger.begin()
         ticker.subject = found.case.text
@@ -275,25 +282,44 @@ def _ledger(evaluator: Evaluator, asked: Wanted, ticker: Ticker, settings: Mappi
     return Ledger(evaluator, asked.budget, same_kernel=same_kernel, lanes=asked.jobs, told=told)
 
 
-def _journal(ledger: Ledger, backend: Backend, case: Scenario, asked: Wanted) -> None:
+def _journal(ledger: Ledger, backend: Backend, hello: Hello, case: Scenario, asked: Wanted) -> None:
     """Go on from the journal of the folder, or begin one. Raises Stop where it is of another search."""
     path = asked.folder / kept.JOURNAL
-    head = {
-        "start": start(case).text,
-        "backend": backend.name,
-        "what it runs": backend.launch().identity,
-        "settings": {name: value for name, value in asked.settings.items() if name != "adapter"},
-    }
     try:
-        before = ledger.keep(path, head, case)
+        before = ledger.keep(path, _head(backend, hello, case, asked), case, afresh=asked.restart)
     except Damaged as damaged:
         raise Stop(str(damaged), ExitCode.USAGE) from None
     except Unfitting as differs:
-        raise Stop(
-            f"{path} is the journal of another search ({differs}); name another folder with --out, or remove it",
-            ExitCode.USAGE,
-        ) from None
+        raise Stop(_another(asked, differs), ExitCode.USAGE) from None
     except OSError as failed:
         raise unwritten(path, failed) from None
     if before:
         progress(f"going on from {path}, which holds {plural(before, 'evaluation')}")
+
+
+def _head(backend: Backend, hello: Hello, case: Scenario, asked: Wanted) -> Head:
+    """What this search is told by."""
+    launch, rules = backend.launch(), asked.settings["thresholds"]
+    adapter = {"adapter": str(hello.device["adapter"])} if "adapter" in hello.device else {}
+    return Head(
+        start=start(case).text,
+        backend=backend.name,
+        place=launch.place,
+        files={**launch.contents, **(contents_of([Path(rules)]) if rules is not None else {})},
+        versions={"attncheck": __version__, **hello.versions, **adapter},
+        settings={name: value for name, value in asked.settings.items() if name != "adapter"},
+    )
+
+
+def _another(asked: Wanted, differs: Unfitting) -> str:
+    """That the folder is of another search, how that differs, and what there is to do."""
+    lines = [
+        f"{asked.folder} holds another search than this call asks for: {differs}",
+        "nothing was run",
+        f"  the same call with --restart searches afresh, in {asked.folder}",
+        "  the same call with --out DIR does so in another folder",
+    ]
+    best = asked.folder / kept.CASE
+    if best.is_file():
+        lines.append(f"  {asked.invocation.command(str(best))} runs the smallest case that was found")
+    return "\n".join(lines)

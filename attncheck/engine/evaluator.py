@@ -49,6 +49,11 @@ class Evaluator:
         hellos = [started.result() for started in [lane.start(note) for lane in self._lanes]]
         return hellos[0]
 
+    @property
+    def hello(self) -> Hello:
+        """What the first worker said of itself, once it has started."""
+        return self._lanes[0].hello
+
     def ask(self, given: run.Given) -> Asked:
         """Hand a case to the worker with least to do."""
         return self._hand(given, self._idlest())

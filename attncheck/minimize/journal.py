@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from attncheck.minimize.candidate import Candidate, of_text
+from attncheck.minimize.head import Head
 from attncheck.minimize.seen import Seen
 from attncheck.scenario import ScenarioErrors
 from attncheck.scenario.model import Scenario
 
-FORMAT = 2
-
 
 class Unfitting(Exception):
-    """A journal belongs to another start, backend or setting. The message says what differs."""
+    """A journal is of another start, backend, edited file or setting. The message says what differs."""
 
 
 class Damaged(Exception):
@@ -29,9 +26,9 @@ class Damaged(Exception):
 class Journal:
     """One file of NDJSON. What is noted before `begin` is held, so that a search that ends at once leaves nothing."""
 
-    def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, head: Head) -> None:
         self._path = path
-        self._head = {"minimize": FORMAT, **head}
+        self._head = head
         self._file: FileIO | None = None
         self._held: list[bytes] = []
         self._whole: int | None = None
@@ -45,10 +42,12 @@ class Journal:
         if not whole:
             return
         found = self._object(1, whole[0])
-        differing = [name for name, value in self._head.items() if found.get(name) != value]
+        try:
+            differing = self._head.differences(found)
+        except (KeyError, TypeError, AttributeError):
+            raise self._damaged(1, "it is no head of a journal") from None
         if differing:
-            told = (f"{name} was {found.get(name)}, is {self._head[name]}" for name in differing)
-            raise Unfitting(", ".join(told))
+            raise Unfitting("; ".join(differing))
         self._whole = sum(len(line) + 1 for line in whole)
         for number, line in enumerate(whole[1:], 2):
             yield self._run(number, line, like)
@@ -61,7 +60,7 @@ class Journal:
             file.truncate(self._whole or 0)
         self._file = self._path.open("ab", buffering=0)
         held, self._held = self._held, []
-        for line in [*([] if self._whole else [_line(self._head)]), *held]:
+        for line in [*([] if self._whole else [_line(self._head.document)]), *held]:
             self._write(line)
 
     def note(self, data: Mapping[str, Any]) -> None:
@@ -78,8 +77,12 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None, "a journal is begun before it is written"
-        if self._file.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        try:
+            while line:  # of a line that was taken in part, the rest is refused, with the reason
+                line = line[self._file.write(line) :]
+        except OSError as failed:
+            failed.filename = str(self._path)
+            raise
 
     def _run(self, number: int, line: bytes, like: Scenario) -> tuple[Candidate, float, int, Seen]:
         data = self._object(number, line)
@@ -90,7 +93,7 @@ class Journal:
         except ScenarioErrors:
             raise self._damaged(number, "its case is none") from None
         except (TypeError, ValueError) as other:
-            raise Unfitting(f"line {number}: {other}") from None
+            raise Unfitting(f"line {number} of its journal is another attncheck's: {other}") from None
 
     def _object(self, number: int, line: bytes) -> dict[str, Any]:
         try:
@@ -103,9 +106,9 @@ class Journal:
 
     def _damaged(self, number: int, why: str) -> Damaged:
         mend = (
-            "it says which search this is: remove the file to search afresh, or name another folder with --out"
+            "it says which search this is: --restart searches afresh, --out DIR does so in another folder"
             if number == 1
-            else "remove that line, and what it held is run again; or remove the file to search afresh"
+            else "remove that line, and what it held is run again; or search afresh, with --restart"
         )
         return Damaged(f"line {number} of the journal {self._path} is damaged: {why}\n{mend}")
 

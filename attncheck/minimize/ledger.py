@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from attncheck.engine.evaluator import Asked, Evaluator
 from attncheck.engine.events import Result
 from attncheck.minimize.candidate import Candidate
+from attncheck.minimize.head import Head
 from attncheck.minimize.journal import Journal
 from attncheck.minimize.order import simpler
 from attncheck.minimize.seen import Seen
@@ -55,7 +56,8 @@ class Ledger:
     ) -> None:
         """`told` is called with the ledger after every evaluation.
 
-        Its `isolated` says whether every case is run in a process that runs no other.
+        Its `isolated` says whether every case is run in a process that runs no other, `begun` whether its journal is
+        written.
         """
         self._evaluator = evaluator
         self._budget = budget
@@ -71,6 +73,7 @@ class Ledger:
         self.runs = Runs()
         self.evaluations = 0
         self.isolated = False
+        self.begun = False
 
     @property
     def seconds(self) -> float:
@@ -91,12 +94,15 @@ class Ledger:
                 found[failure] = case
         return found
 
-    def keep(self, path: Path, head: Mapping[str, Any], like: Scenario) -> int:
+    def keep(self, path: Path, head: Head, like: Scenario, *, afresh: bool = False) -> int:
         """Read the journal at `path`, where there is one, to go on writing it; how many evaluations it held.
 
-        Nothing is written before `begin`. head: what a journal must agree in. Raises Unfitting, Damaged, OSError.
+        Nothing is written before `begin`. head: what a journal must agree in; afresh: whatever is there is not read,
+        and written over. Raises Unfitting, Damaged, OSError.
         """
         self._journal = Journal(path, head)
+        if afresh:
+            return 0
         for case, seconds, alone, seen in self._journal.read(like):
             self._before = seconds
             self._count(case, seen, alone)
@@ -104,6 +110,7 @@ class Ledger:
 
     def begin(self) -> None:
         """Write the journal from now on, with what came before. Raises OSError."""
+        self.begun = True
         if self._journal is not None:
             self._journal.begin()
 

@@ -152,7 +152,7 @@ def test_a_search_that_cannot_begin_leaves_nothing_and_takes_no_folder_of_anothe
 @pytest.mark.parametrize(
     ("words", "path"),
     [
-        (("minimize", "--case", START, "--out", "m"), "m"),
+        (("minimize", "--case", START, "--out", "m"), "m/journal.ndjson"),
         (("bundle", "--case", START, "--out", "b", "--reference", "none"), "the bundle b"),
         (("show", "--case", START, "--npz", "a.npz"), "a.npz"),
     ],
@@ -289,11 +289,44 @@ def test_a_call_that_cannot_be_meant_is_exit_code_2(tmp_path: Path, words: tuple
     assert said in ran.stderr
 
 
-def test_a_journal_of_another_search_is_not_continued(tmp_path: Path) -> None:
-    shrink(tmp_path, "six_rows", "--evaluations", "5")
-    ran = shrink(tmp_path, "five_past", "--evaluations", "5")
-    assert ran.code == 2
-    assert "is the journal of another search" in ran.stderr
+def test_after_an_edit_of_the_kernel_it_says_so_and_searches_afresh_where_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("LIMIT = 6\n", encoding="utf-8")
+    (tmp_path / "mine.py").write_text(
+        "import helper\n\ndef mine(model, inputs):\n"
+        "    if inputs['query'].shape[1] >= helper.LIMIT:\n        raise ValueError('too many rows')\n"
+        "    return {}\n",
+        encoding="utf-8",
+    )
+    call = ("minimize", "--case", "q_len=9 heads=2 head_dim=2", "--backend", "mine.py:mine", "--no-bundle")
+    first = attncheck(*call, folder=tmp_path)
+    assert (first.code, "q_len=6" in certificate(tmp_path)["case"]) == (0, True)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "minimal").iterdir()}
+    (tmp_path / "helper.py").write_text("LIMIT = 8\n", encoding="utf-8")
+    refused = attncheck(*call, folder=tmp_path)
+    assert refused.code == 2
+    assert_golden("minimize-edited.txt", refused.text)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "minimal").iterdir()} == before
+    cut = attncheck(*call, "--restart", "--evaluations", "9", folder=tmp_path)
+    assert (cut.code, certificate(tmp_path)["one_minimal"]) == (6, False)
+    afresh = attncheck(*call, folder=tmp_path)
+    assert (afresh.code, "q_len=8" in certificate(tmp_path)["case"]) == (0, True), afresh.text
+
+
+def test_a_search_begun_afresh_whose_start_no_longer_fails_leaves_what_was_found(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows", "--evaluations", "9")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "minimal").iterdir()}
+    assert shrink(tmp_path, "six_rows", "--restart", start="q_len=5").code == 1
+    assert {path.name: path.read_bytes() for path in (tmp_path / "minimal").iterdir()} == before
+
+
+def test_a_search_begun_afresh_leaves_no_certificate_of_the_one_before(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows")
+    (tmp_path / "minimal" / "kernel").mkdir()
+    ran = shrink(tmp_path, "five_past", "--restart", "--time", "0.001")
+    assert ran.code == 6
+    assert certificate(tmp_path)["start"]["case"].startswith("op=gqa,q_len=7,past_len=5")
+    assert "planted.py:five_past" in certificate(tmp_path)["backend"]
+    assert (tmp_path / "minimal" / "kernel").is_dir()
 
 
 def test_a_damaged_line_of_a_journal_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -304,7 +337,7 @@ def test_a_damaged_line_of_a_journal_is_named_with_what_to_do(tmp_path: Path) ->
     ran = shrink(tmp_path, "six_rows", "--evaluations", "5", "--runs", "1/1")
     assert ran.code == 2
     assert "line 3 of the journal minimal/journal.ndjson is damaged: it is no JSON" in ran.stderr
-    assert "remove that line, and what it held is run again" in ran.stderr
+    assert "remove that line, and what it held is run again; or search afresh, with --restart" in ran.stderr
 
 
 def remembering(folder: Path) -> str:
@@ -355,7 +388,7 @@ def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: 
     journal.write_text(journal.read_text(encoding="utf-8").replace('"look":', '"colour":1,"look":'), encoding="utf-8")
     ran = shrink(tmp_path, "six_rows", "--evaluations", "9")
     assert ran.code == 2
-    assert "is the journal of another search" in ran.stderr
+    assert "line 2 of its journal is another attncheck's" in ran.stderr
 
 
 def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_asked(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.backends.registry import Settings, create
 from attncheck.bundle import contents, failing, fresh, script, words
 from attncheck.bundle.contents import Bundle
+from attncheck.engine import sessions
 from attncheck.engine.run import Given, Options
 from attncheck.graph import read
 from attncheck.graph.session import session
@@ -194,6 +195,43 @@ def test_a_function_that_hangs_is_given_the_time_that_its_case_had(kernels: Path
     bundle = made(tmp_path / "b", f"{kernels}:hangs", case, time_limit=1.0)
     assert bundle.rerun.shows
     assert "did not end within 21 seconds" in bundle.rerun.output
+
+
+FLAKY = """
+import ctypes
+import pathlib
+import numpy as np
+
+COUNT = pathlib.Path(__file__).with_name("count")
+PROCESS = int(COUNT.read_text()) if COUNT.is_file() else 0
+COUNT.write_text(str(PROCESS + 1))
+RUNS = []
+
+def third_run(model, inputs):
+    RUNS.append(1)
+    if len(RUNS) == 3:
+        ctypes.string_at(0)
+    return {"output": np.load(RIGHT)["output"].astype(np.float32)}
+
+def fourth_process(model, inputs):
+    if PROCESS % 4 == 3:
+        ctypes.string_at(0)
+    return {"output": np.load(RIGHT)["output"].astype(np.float32)}
+"""
+
+
+@pytest.mark.parametrize("name", ["third_run", "fourth_process"])
+def test_what_ends_its_process_in_some_runs_only_is_tried_so_often_in_children(name: str, tmp_path: Path) -> None:
+    case = from_command_line(f"{SMALL} present=absent")
+    ((answer,),) = [step.answers for step in sessions.steps(session(case))]
+    np.savez(tmp_path / "right.npz", output=answer.values)
+    (tmp_path / "count").write_text("3", encoding="utf-8")
+    text = f"RIGHT = {str(tmp_path / 'right.npz')!r}\n{FLAKY}"
+    (tmp_path / "flaky.py").write_text(text, encoding="utf-8")
+    bundle = made(tmp_path / "b", f"{tmp_path / 'flaky.py'}:{name}", case)
+    assert told(bundle)["verdict"] == "crash"
+    assert bundle.rerun.shows, bundle.rerun.output
+    assert "the child ended by SIGSEGV" in bundle.rerun.output
 
 
 def test_wrong_numbers_of_a_function_that_takes_the_problem_are_shown(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from attncheck import callable as conventions
+from attncheck.backends.sources import PACKAGE, imports, sources
 from attncheck.bundle.runtimes.beside import FOLDER as BESIDE
 from attncheck.bundle.runtimes.beside import PATH, PROBLEM_TEXT, constant, problems, worker_files
 from attncheck.bundle.runtimes.packages import imported
@@ -15,7 +15,6 @@ from attncheck.bundle.runtimes.several import listed, numbered, written
 from attncheck.bundle.subject import Piece, Subject
 from attncheck.vocabulary import Verdict
 
-PACKAGE = conventions.__name__.partition(".")[0]
 FOLDER = "kernel"
 """Of the user's files, so that none takes the name of one of ours."""
 
@@ -77,8 +76,8 @@ _CHECKED = '''\
 def piece(subject: Subject) -> Piece:
     """The function, called as attncheck calls it."""
     path = Path(subject.launch.options["file"])
-    sources = dict(_sources(path))
-    files = {f"{FOLDER}/{name}": content for name, content in sources.items()}
+    held = {file.relative_to(path.parent).as_posix(): content for file, content in sources(path)}
+    files = {f"{FOLDER}/{name}": content for name, content in held.items()}
     decorated = any(b"attncheck" in content for content in files.values())
     guarded = subject.result.verdict is Verdict.OOB_WRITE
     constants = [
@@ -100,12 +99,12 @@ def piece(subject: Subject) -> Piece:
     functions.append(run.replace("{check}", _CHECKED if guarded else ""))
     functions += [PROBLEM_TEXT, _ATTRIBUTES] if decorated else []
     return Piece(
-        imported(subject, _packages(sources)),
+        imported(subject, _packages(held)),
         _imports(decorated, guarded),
         written("\n\n".join(functions), subject),
         "\n".join(constants),
         files,
-        _lacking(sources),
+        _lacking(held),
     )
 
 
@@ -130,49 +129,18 @@ def attributes(data):
 '''
 
 
-def _sources(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The file and whatever it imports from its own folder, modules and packages, and so on; by name there."""
-    waiting, told = [path], set()
-    while waiting:
-        file = waiting.pop()
-        if file in told or not file.is_file():
-            continue
-        told.add(file)
-        content = file.read_bytes()
-        yield file.relative_to(path.parent).as_posix(), content
-        for _, module in _imported(content):
-            name = module.partition(".")[0]
-            waiting += [path.parent / f"{name}.py", *sorted((path.parent / name).rglob("*.py"))]
-
-
-def _imported(content: bytes) -> Iterator[tuple[int, str]]:
-    """Every module that is imported, anywhere in a file, with its line."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, it.name) for it in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            whole = node.module == PACKAGE
-            yield from ((node.lineno, f"{PACKAGE}.{it.name}") for it in node.names if whole)
-            if not whole:
-                yield node.lineno, node.module
-
-
-def _packages(sources: Mapping[str, bytes]) -> set[str]:
+def _packages(held: Mapping[str, bytes]) -> set[str]:
     """Top modules that the files import from elsewhere, of the standard library too."""
-    own = {name.partition("/")[0].removesuffix(".py") for name in sources}
-    found = {module.partition(".")[0] for content in sources.values() for _, module in _imported(content)}
+    own = {name.partition("/")[0].removesuffix(".py") for name in held}
+    found = {module.partition(".")[0] for content in held.values() for _, module in imports(content)}
     return found - own - {PACKAGE}
 
 
-def _lacking(sources: Mapping[str, bytes]) -> str:
+def _lacking(files: Mapping[str, bytes]) -> str:
     """Where a file imports more of attncheck than a bundle holds: which, and what to do."""
     held = {PACKAGE, conventions.__name__, f"{PACKAGE}.__version__"}
-    for name, content in sources.items():
-        for line, module in sorted(_imported(content)):
+    for name, content in files.items():
+        for line, module in sorted(imports(content)):
             if module.partition(".")[0] == PACKAGE and module not in held:
                 return (
                     f"{name}, line {line}, imports {module}, and of attncheck a bundle holds {conventions.__name__} "
