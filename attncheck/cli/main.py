@@ -92,11 +92,28 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Differential testing of attention operators: say the case in YAML, run it everywhere, see who is wrong."""
+    _configure(ctx, defaults=ctx.invoked_subcommand is not None)
+
+
+def configured(command: str, arguments: Sequence[str]) -> click.Context:
+    """The parameters of `command` called with `arguments`, as the environment and the configuration complete them.
+
+    Raises Stop or click.UsageError for what the command line would not take.
+    """
+    group = click.Context(cli, info_name=PROGRAM)
+    _configure(group, defaults=True)
+    found = cli.get_command(group, command)
+    assert found is not None, f"there is no command {command}"
+    return found.make_context(command, list(arguments), parent=group)
+
+
+def _configure(ctx: click.Context, *, defaults: bool) -> None:
+    """Find the configuration, and let it give the commands' defaults."""
     from attncheck.cli import configuration
 
     found = configuration.find(Path.cwd())
     ctx.obj = found
-    if found is not None and ctx.invoked_subcommand is not None:
+    if found is not None and defaults:
         every = {name: command for name in COMMANDS if (command := cli.get_command(ctx, name)) is not None}
         ctx.default_map = configuration.defaults(found, every)
 

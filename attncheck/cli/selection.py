@@ -30,12 +30,12 @@ LISTED = 10
 
 
 def selected(
-    found: Configuration | None, given: Mapping[str, Any], apart: Collection[str] = SET_APART
+    found: Configuration | None, given: Mapping[str, Any], apart: Collection[str] = SET_APART, *, lone: bool = True
 ) -> list[Given]:
     """The cases that the arguments and options in `given` name, in their order, as `--set` and `--seed` change them.
 
     A model is fed as `--inputs`, `--dim` and `--seed` say; it has no axes and no tags. What has a tag of `apart` is
-    left out beside what has none.
+    left out beside what has none, and also where there is nothing else unless `lone`.
 
     Raises Stop: exit code 2 with every mistake of every file and option, 5 when nothing is left.
     """
@@ -44,7 +44,7 @@ def selected(
     try:
         cases, unmatched = _named(base, given)
         _refuse_unmatched(unmatched, cases)
-        kept = _without_set_apart(_kept(cases, given), given, apart)
+        kept = _without_set_apart(_kept(cases, given), given, apart, lone=lone)
         changed = [_changed(case, given, limit) for case in kept]
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
@@ -63,11 +63,13 @@ def _kept(cases: Sequence[Given], given: Mapping[str, Any]) -> list[Given]:
     return [case for case in cases if case.id in kept]
 
 
-def _without_set_apart(cases: Sequence[Given], given: Mapping[str, Any], apart: Collection[str]) -> Sequence[Given]:
-    """The cases but those with a tag of `apart`, unless that is asked for or nothing else is named."""
+def _without_set_apart(
+    cases: Sequence[Given], given: Mapping[str, Any], apart: Collection[str], *, lone: bool
+) -> Sequence[Given]:
+    """The cases but those with a tag of `apart`, unless that is asked for, or, if `lone`, nothing else is named."""
     unasked = set(apart).difference(given["tag"])
     rest = [case for case in cases if isinstance(case, Case) or unasked.isdisjoint(case.tags)]
-    if not rest or len(rest) == len(cases):
+    if (lone and not rest) or len(rest) == len(cases):
         return cases
     for tag in (it for it in apart if it in unasked):
         left_out = sum(isinstance(case, Scenario) and tag in case.tags for case in cases)

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -90,8 +90,8 @@ class Chosen:
 
 def run(cases: Sequence[engine.Runnable], wanted: Wanted) -> ExitCode:
     """Run `cases`, print the table as the results come, and give the exit code."""
-    chosen = _backends(wanted)
-    _check_tolerances(cases, _placing(wanted))
+    chosen = backends(wanted)
+    check_tolerances(cases, wanted)
     # Whatever is wrong with the call is known by now: a journal is not begun for nothing.
     with reports(wanted.reports) as told, record(wanted.journal, resume=wanted.resume) as kept:
         code = _run(cases, chosen, wanted, kept, told)
@@ -107,24 +107,18 @@ def _run(
     printer = Printer(silent=told.take_stdout)
     layout = Layout.fit((case.id for case in cases), names, printer.width)
 
-    commands = _commands(wanted, chosen)
+    commands = commands_of(wanted, chosen)
     table = Table(layout, wanted.detail, commands.run, commands.minimize)
     baseline = wanted.comparison.baseline if wanted.comparison is not None else None
     seen = Seen(wanted.fail_on, baseline, exit_zero=wanted.exit_zero, partial=wanted.partial)
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
-    options = engine.Options(
-        time_limit=wanted.time_limit,
-        memory_limit=wanted.backend_memory,
-        repeat=wanted.repeat,
-        fail_fast=wanted.fail_fast,
-        sharpness=wanted.sharpness,
+    options = replace(
+        judging(wanted),
         cancelled=cancelled,
-        expectations=wanted.expectations,
         settings=_settings(wanted, chosen.every),
         finished=kept.finished,
         commands=commands,
-        comparison=wanted.comparison,
     )
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
@@ -153,11 +147,24 @@ def _run(
     return seen.code()
 
 
-def _commands(wanted: Wanted, chosen: Chosen) -> Commands:
+def commands_of(wanted: Wanted, chosen: Chosen) -> Commands:
     """How a case of this run is run again, and shrunk: not at all where its ids are not for `minimize`."""
     shrinking = wanted.shrinking.on(Commands.CASE, Commands.BACKEND) if wanted.shrinking is not None else ()
     called = {name: word for name, word in chosen.called.items() if name != word}
     return Commands(wanted.invocation.on(Commands.CASE), shrinking, called)
+
+
+def judging(wanted: Wanted) -> engine.Options:
+    """How each case is run and judged."""
+    return engine.Options(
+        time_limit=wanted.time_limit,
+        memory_limit=wanted.backend_memory,
+        repeat=wanted.repeat,
+        fail_fast=wanted.fail_fast,
+        sharpness=wanted.sharpness,
+        expectations=wanted.expectations,
+        comparison=wanted.comparison,
+    )
 
 
 def _settings(wanted: Wanted, backends: Sequence[Backend]) -> dict[str, str]:
@@ -181,8 +188,9 @@ def _identity(backend: Backend) -> str:
         return "unavailable"
 
 
-def _check_tolerances(cases: Sequence[engine.Runnable], settings: Settings) -> None:
+def check_tolerances(cases: Sequence[engine.Runnable], wanted: Wanted) -> None:
     """Raise Stop where a scenario gives a tolerance to a backend that there is not: it would silently do nothing."""
+    settings = _placing(wanted)
     for case in cases:
         for name in case.tolerance if isinstance(case, Scenario) else ():
             try:
@@ -204,7 +212,8 @@ def _placing(wanted: Wanted) -> Settings:
     )
 
 
-def _backends(wanted: Wanted) -> Chosen:
+def backends(wanted: Wanted) -> Chosen:
+    """The backends that a call names. Raises Stop (exit code 2) where there is no such one, or one is named twice."""
     settings = _placing(wanted)
     if len(set(wanted.backends)) < len(wanted.backends):
         raise Stop(f"a backend is named twice: {', '.join(wanted.backends)}", ExitCode.USAGE)
