@@ -5,6 +5,8 @@
 #   3. a Vulkan adapter; only where none is found: Mesa's software one, from the distribution's packages
 # With --swiftshader also, for the slow tests:
 #   4. SwiftShader, a second software Vulkan, which ONNX Runtime's WebGPU provider and Dawn take where they refuse Mesa's
+# With --browser also, for the slow tests:
+#   5. Chromium, in which the HTML report is tested
 # Each step leaves a stamp behind when it is complete. A step with a fitting stamp is skipped; an interrupted one is redone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +19,8 @@ readonly VENV=".venv"
 readonly LOCK="requirements-dev.lock"
 readonly VULKAN_PACKAGE="mesa-vulkan-drivers"
 readonly SWIFTSHADER_PACKAGE="chromium-common"
+readonly BROWSER_PACKAGE="chromium"
+readonly BROWSER="/usr/bin/chromium"
 readonly SWIFTSHADER_ICD="/usr/lib/chromium/vk_swiftshader_icd.json"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -144,6 +148,14 @@ ensure_swiftshader() {
     "The slow tests need the package of Debian 12 or newer, which brings libvk_swiftshader.so and that file."
 }
 
+# Playwright drives the distribution's browser: no other is downloaded.
+ensure_browser() {
+  [[ -x $BROWSER ]] && return
+  require_package "$BROWSER_PACKAGE" "Chromium, which the HTML report is tested in, was not found ($BROWSER)"
+  [[ -x $BROWSER ]] || die "$BROWSER_PACKAGE is installed, and still there is no $BROWSER." \
+    "The slow tests need the package of Debian, which puts it there."
+}
+
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 # step NAME KEY FUNCTION: run FUNCTION unless it was completed with the same KEY.
@@ -154,10 +166,14 @@ step() {
   printf '%s' "$2" >"$stamp"
 }
 
-case ${1:-} in
-"" | --swiftshader) ;;
-*) die "unknown argument '$1'; there is --swiftshader, which also installs what the slow tests run on." ;;
-esac
+more=()
+for argument in "$@"; do
+  case $argument in
+  --swiftshader) more+=(ensure_swiftshader) ;;
+  --browser) more+=(ensure_browser) ;;
+  *) die "unknown argument '$argument'; there are --swiftshader and --browser, which also install what the slow tests need." ;;
+  esac
+done
 
 # Two set-ups at once would take each other's files away: the second waits, then finds nothing to do.
 if command -v flock >/dev/null; then
@@ -170,4 +186,4 @@ python=$(find_python)
 step packages "$python $PWD $(cksum <"$LOCK")" make_environment
 step attncheck "$(cksum <pyproject.toml)" install_attncheck
 step adapter "found" ensure_adapter
-if [[ ${1:-} == --swiftshader ]]; then ensure_swiftshader; fi
+for ensure in ${more[@]+"${more[@]}"}; do "$ensure"; done

@@ -92,11 +92,9 @@ def place(where: Place, role: str) -> str:
 
 def worst(difference: Difference) -> tuple[str, str]:
     """Two lines on the worst element: where it is and who is held against whom, then both values."""
-    held = f", {difference.subject or 'result'} against {difference.against}"
-    # A backend without kernels is one subject, and the oracle what everything is held against.
-    plain = not difference.subject and difference.against == "oracle"
+    subject = difference.subject or "result"
     return (
-        f"{place(difference.place, difference.role)}{'' if plain else held}",
+        f"{place(difference.place, difference.role)}, {subject} against {difference.against}",
         f"{_values(difference)}; {_extent(difference)}",
     )
 

@@ -15,6 +15,7 @@ FORMATS = {
     "junit": "attncheck.reports.junit:text",
     "github": "attncheck.reports.github:text",
     "markdown": "attncheck.reports.markdown:text",
+    "html": "attncheck.reports.html.page:text",
 }
 """Format -> the pure function that makes its text of the document of a run."""
 

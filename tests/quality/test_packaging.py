@@ -68,6 +68,13 @@ def test_the_wheel_carries_the_worker_scripts(wheel: Path) -> None:
     assert scripts <= members(wheel)
 
 
+def test_the_wheel_carries_what_the_html_report_is_made_of(wheel: Path) -> None:
+    folder = ROOT / "attncheck" / "reports" / "html" / "templates"
+    parts = {path.relative_to(ROOT).as_posix() for path in folder.iterdir()}
+    assert {Path(part).suffix for part in parts} == {".html", ".css", ".js"}
+    assert parts <= members(wheel)
+
+
 def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in members(wheel)} == {
         "attncheck",

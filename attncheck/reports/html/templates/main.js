@@ -1,0 +1,66 @@
+// What happens: filters change the matrix, the address says which case is shown, printing shows every failure.
+const TILES = [4, 8, 16, 32, 64];
+const title = document.title;
+document.body.append(h("p", { id: "said", class: "visually-hidden", role: "status", "aria-live": "polite" }));
+
+for (const key of ["text", "verdict", "backend", "tag", "sort"]) {
+  byId(`f-${key}`).addEventListener("input", (event) => { state[key] = event.target.value; drawMatrix(); });
+}
+const form = document.querySelector(".filters");
+form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("reset", () => {
+  Object.assign(state, { text: "", verdict: "", backend: "", tag: "", status: "", sort: "file", cluster: null });
+  opened.clear();
+  drawMatrix();
+});
+for (const it of document.querySelectorAll("button.tile")) {
+  it.addEventListener("click", () => { state.status = state.status === it.dataset.status ? "" : it.dataset.status; drawMatrix(); });
+}
+byId("unfold").addEventListener("click", () => {
+  const folded = byId("matrix").querySelector("button[aria-expanded='false']") !== null;
+  for (const group of groups()) opened.set(group.title, folded);
+  drawMatrix();
+  byId("unfold").textContent = folded ? "Fold all" : "Unfold all";
+});
+
+let before = 0;
+function route() {
+  const wanted = location.hash.startsWith("#case=") ? decoded(location.hash.slice(6)) : null;
+  const one = wanted === null ? null : CASES.find((it) => it.id === wanted);
+  const was = !byId("case").hidden;
+  if (one && !was) before = scrollY;
+  byId("overview").hidden = Boolean(one);
+  byId("case").hidden = !one;
+  document.title = one ? `${one.id} \u00b7 attncheck` : title;
+  if (one) {
+    showCase(one);
+    scrollTo(0, 0);
+    byId("case").querySelector("h1").focus({ preventScroll: true });
+  } else {
+    byId("case").replaceChildren();
+    if (wanted !== null) announce(`There is no case ${wanted} in this report`);
+    if (was) scrollTo(0, before);
+  }
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function printFailures() {
+  const wrong = byId("case").hidden ? CASES.filter((it) => WRONG.has(it.status)) : [];
+  byId("printed").replaceChildren(...wrong.slice(0, 200).map((one) => h("section", { class: "printed" }, ...caseBody(one, h("h2", { class: "id" }, name(one.id))).filter(Boolean))));
+}
+
+addEventListener("hashchange", route);
+addEventListener("beforeprint", printFailures);
+addEventListener("afterprint", () => byId("printed").replaceChildren());
+matchMedia("print").addEventListener("change", (media) => (media.matches ? printFailures() : byId("printed").replaceChildren()));
+drawHead();
+drawClusters();
+drawMatrix();
+route();
