@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
 def opened(
     browser: Browser, file: Path, fragment: str = "", scheme: Scheme = "light", width: int = 1280, height: int = 900
 ) -> Iterator[Page]:
-    """A page from disk, offline. At the end it must have asked for nothing but itself, and have complained of nothing."""
+    """A page from disk, offline. It must ask for nothing but itself, and complain of nothing."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
     page = context.new_page()
     complaints: list[str] = []
