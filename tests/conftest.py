@@ -9,12 +9,13 @@ import tempfile
 
 import hypothesis
 
+_CI_SETTINGS = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE")
 _OUTPUT_SETTINGS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 def _settle_environment() -> None:
     """Drop what would change the tool's options or output; give GPU drivers the runtime folder that some ask for."""
-    for name in [*_OUTPUT_SETTINGS, *(name for name in os.environ if name.startswith("ATTNCHECK_"))]:
+    for name in [*_CI_SETTINGS, *_OUTPUT_SETTINGS, *(name for name in os.environ if name.startswith("ATTNCHECK_"))]:
         os.environ.pop(name, None)
     if "XDG_RUNTIME_DIR" not in os.environ:
         os.environ["XDG_RUNTIME_DIR"] = runtime_dir = tempfile.mkdtemp(prefix="attncheck-tests-")

@@ -25,6 +25,7 @@ COMMANDS = {
     "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",
     "explain": "attncheck.cli.explain:explain",
+    "report": "attncheck.cli.report:report",
     "minimize": "attncheck.cli.minimize:minimize",
     "extract": "attncheck.cli.extract:extract",
     "bundle": "attncheck.cli.bundle:bundle",

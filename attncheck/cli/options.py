@@ -212,6 +212,15 @@ LIMITS = together(
     ),
 )
 
+REPORT = click.option(
+    "--report",
+    multiple=True,
+    type=ReportWish(),
+    metavar="FORMAT[=FILE]",
+    help=f"Write a report (repeatable), of {', '.join(FORMATS)}; without FILE it goes to stdout, in the place of the "
+    "table.",
+)
+
 JUDGEMENT = together(
     click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failing case."),
     LIMITS,
@@ -223,14 +232,7 @@ JUDGEMENT = together(
         metavar="N",
         help="Run each case so often; what changes is flagged, a verdict that changes fails.",
     ),
-    click.option(
-        "--report",
-        multiple=True,
-        type=ReportWish(),
-        metavar="FORMAT[=FILE]",
-        help=f"Write a report when the run ends (repeatable), of {', '.join(FORMATS)}; without FILE it takes the place "
-        "of the table.",
-    ),
+    REPORT,
     click.option("--sharpness", is_flag=True, help="Tell how many wrong kernels each case would notice (slow)."),
     click.option("--shuffle", is_flag=True, help="Run the cases in random order."),
     click.option(

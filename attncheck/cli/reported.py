@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from attncheck.cli import actions
 from attncheck.cli.messages import Stop, error
 from attncheck.engine.events import Event
 from attncheck.engine.files import write_whole
 from attncheck.reports.formats import writer
 from attncheck.vocabulary import ExitCode
+
+if TYPE_CHECKING:
+    from attncheck.reports.document import Report
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Reports:
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
         self._wishes = wishes
+        self._unasked = actions.unasked([wish.format for wish in wishes])
         self._events: list[Event] = []
         self.broken = False
 
@@ -44,26 +50,45 @@ class Reports:
 
     def note(self, event: Event) -> None:
         """Keep `event`, where there is a report to make."""
-        if self._wishes:
+        if self._wishes or self._unasked:
             self._events.append(event)
 
     def write(self) -> None:
         """Write every report. What cannot be written is said, and `broken` is set: the run itself stands."""
-        if not self._wishes:
+        if not self._wishes and not self._unasked:
             return
         from attncheck.reports.document import report
 
         document = report(self._events)
-        for wish in self._wishes:
-            text = writer(wish.format)(document)
-            if wish.path is None:
-                sys.stdout.write(text)
-                continue
-            try:
-                write_whole(wish.path, text.encode())
-            except OSError as failed:
-                self.broken = True
-                error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
+        self.broken = not write(document, self._wishes)
+        if self._unasked:
+            sys.stderr.write(actions.annotated(document))
+            actions.summarise(document)
+
+
+def write(document: Report, wishes: Sequence[Wish]) -> bool:
+    """Write the reports that are wished for; whether all could be. What could not is said."""
+    whole = True
+    for wish in wishes:
+        text = actions.annotated(document) if wish.format == actions.FORMAT else writer(wish.format)(document)
+        if wish.path is None:
+            sys.stdout.write(text)
+            if wish.format == actions.FORMAT:
+                actions.summarise(document)
+            continue
+        try:
+            write_whole(wish.path, text.encode())
+        except OSError as failed:
+            whole = False
+            error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
+    return whole
+
+
+def check(wishes: Sequence[Wish]) -> None:
+    """Raise Stop (exit code 2) for what cannot be: a file in a folder that is not there, two reports on one stdout."""
+    check_writable(wish.path for wish in wishes if wish.path is not None)
+    if sum(wish.path is None for wish in wishes) > 1:
+        raise Stop("two reports cannot share stdout: give one a file, as in --report json=FILE", ExitCode.USAGE)
 
 
 def check_writable(paths: Iterable[Path]) -> None:
@@ -78,11 +103,9 @@ def check_writable(paths: Iterable[Path]) -> None:
 def reports(wishes: Sequence[Wish]) -> Iterator[Reports]:
     """Keep events for the length of a run and write the reports at its end, also where Ctrl-C ended it at once.
 
-    Raises Stop (exit code 2) for a file in a folder that is not there, before anything is run.
+    Raises Stop (exit code 2) for what cannot be written, before anything is run.
     """
-    check_writable(wish.path for wish in wishes if wish.path is not None)
-    if sum(wish.path is None for wish in wishes) > 1:
-        raise Stop("two reports cannot share stdout: give one a file, as in --report json=FILE", ExitCode.USAGE)
+    check(wishes)
     kept = Reports(wishes)
     try:
         yield kept

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from attncheck.engine.events import Compared, Counts
 from attncheck.engine.journal import sayable
-from attncheck.reports.document import Report
+from attncheck.reports.document import FORMAT, Report, Unreadable, counted
 from attncheck.reports.entries import BackendEntry, CaseEntry, Number
 
 
@@ -57,6 +58,34 @@ def text(report: Report) -> str:
     head = Head("head", report.report, report.attncheck, report.selected, report.settings, report.backends)
     end = End("end", report.interrupted, report.seconds, report.counts, report.baseline)
     return "".join([_line(head), *(_line(Case("case", it)) for it in report.cases), _line(end)])
+
+
+def read(path: Path) -> Report:
+    """The document that lines of a file tell in parts; without an end, of a run that had none. Raises Unreadable."""
+    found: list[Head | Case | End] = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            found += [LINE.validate_python(json.loads(line))] if line.strip() else []
+        except ValueError as wrong:
+            first, *_ = str(wrong).splitlines()
+            raise Unreadable(f"{path}:{number}: no line of a report: {first}; is the file whole?") from None
+    head = found[0]
+    if not isinstance(head, Head) or head.report != FORMAT:
+        raise Unreadable(f"{path}:1: no head of a report in format {FORMAT}: convert it with the version that wrote it")
+    cases = tuple(it.case for it in found if isinstance(it, Case))
+    end = next((it for it in found if isinstance(it, End)), End("end", True, 0.0, counted(cases)))
+    return Report(
+        report=head.report,
+        attncheck=head.attncheck,
+        interrupted=end.interrupted,
+        seconds=end.seconds,
+        selected=head.selected,
+        counts=end.counts,
+        settings=head.settings,
+        backends=head.backends,
+        cases=cases,
+        baseline=end.baseline,
+    )
 
 
 def _line(it: Head | Case | End) -> str:

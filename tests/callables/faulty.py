@@ -204,4 +204,21 @@ def not_a_number(problem, tensors):
     return {role: np.full_like(array, np.nan) for role, array in right.attention(problem, tensors).items()}
 
 
+@by_problem
+def loses_the_device(problem, tensors):
+    raise failure("device-lost", "the GPU device was lost: as planted")
+
+
+@by_problem
+def runs_elsewhere(problem, tensors):
+    raise failure("fallback", "asked for a GPU, the CPU ran: as planted")
+
+
+def failure(verdict, message):
+    """What a runtime of attncheck's own raises; it stands beside the worker that this file is imported by."""
+    from failure import Failure
+
+    return Failure(verdict, message)
+
+
 not_callable = 3
