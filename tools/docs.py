@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+from ruamel.yaml import YAML
+
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.cli.main import COMMANDS
 from attncheck.relations.table import RELATIONS, related
@@ -66,6 +68,14 @@ def answers() -> str:
     return table(("code", "meaning"), ((str(it.value), it.meaning) for it in Answer))
 
 
+def action_inputs() -> str:
+    """What the GitHub action is given."""
+    inputs = YAML(typ="safe").load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    defaults = {name: f"`{it['default']}`" if it["default"] else "" for name, it in inputs.items()}
+    rows = ((f"`{name}`", it["description"], defaults[name]) for name, it in inputs.items())
+    return table(("input", "what it is", "default"), rows)
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
     ("expectations.md", "keys"): expectation_document.keys_table,
@@ -76,6 +86,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     **{(f"verdicts/{verdict}.md", "meaning"): partial(meaning, verdict) for verdict in Verdict},
     **{("verdicts/flags.md", str(flag)): partial(meaning, flag) for flag in Flag},
     ("bundle.md", "answers"): answers,
+    ("ci.md", "inputs"): action_inputs,
     ("relations.md", "relations"): relations,
     ("relations.md", "operators"): related_operators,
     ("conformance.md", "backends"): official.table,
