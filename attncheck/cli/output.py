@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from attncheck.reports.lines import STYLES, Line, shorten
+from attncheck.reports.strip import ASCII, BLOCKS
 
 BAR_TEXT = 30
 """Room for the last finished case behind the progress bar."""
@@ -32,6 +33,12 @@ class Printer:
         if self._console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
             return max(40, self._console.width)
         return None
+
+    @property
+    def ramp(self) -> str:
+        """The characters of a strip: blocks, or plain ones where there is no colour or no Unicode to be had."""
+        plain = bool(os.environ.get("NO_COLOR")) or self._console.is_dumb_terminal
+        return ASCII if plain or not self._console.encoding.lower().startswith("utf") else BLOCKS
 
     def print(self, lines: Iterable[Line]) -> None:
         """Print `lines` and flush, so that each result can be read when it is there."""

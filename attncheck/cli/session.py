@@ -108,7 +108,7 @@ def _run(
     layout = Layout.fit((case.id for case in cases), names, printer.width)
 
     commands = commands_of(wanted, chosen)
-    table = Table(layout, wanted.detail, commands.run, commands.minimize)
+    table = Table(layout, wanted.detail, commands.run, commands.minimize, ramp=printer.ramp)
     baseline = wanted.comparison.baseline if wanted.comparison is not None else None
     seen = Seen(wanted.fail_on, baseline, exit_zero=wanted.exit_zero, partial=wanted.partial)
     cancelled = threading.Event()

@@ -92,9 +92,11 @@ def place(where: Place, role: str) -> str:
 
 def worst(difference: Difference) -> tuple[str, str]:
     """Two lines on the worst element: where it is and who is held against whom, then both values."""
-    subject = difference.subject or "result"
+    held = f", {difference.subject or 'result'} against {difference.against}"
+    # A backend without kernels is one subject, and the oracle what everything is held against.
+    plain = not difference.subject and difference.against == "oracle"
     return (
-        f"{place(difference.place, difference.role)}, {subject} against {difference.against}",
+        f"{place(difference.place, difference.role)}{'' if plain else held}",
         f"{_values(difference)}; {_extent(difference)}",
     )
 

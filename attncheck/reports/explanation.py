@@ -40,7 +40,12 @@ def lines(result: Result, *, verbose: bool) -> list[str]:
         texts += describe.convention(result.convention)
     if result.attribution is not None:
         texts += describe.attribution(result.attribution, numbers=verbose)
-    return texts + [f"{flag}: {flag.meaning}" for flag in result.flags if flag not in TOLD_ELSEWHERE]
+    return texts + flags(result)
+
+
+def flags(result: Result) -> list[str]:
+    """The flags that nothing else tells, with what they mean."""
+    return [f"{flag}: {flag.meaning}" for flag in result.flags if flag not in TOLD_ELSEWHERE]
 
 
 def plain(stderr: str) -> list[str]:

@@ -25,7 +25,12 @@ def visible(results: Sequence[Result], *, every: bool = False) -> tuple[Result, 
 
 def failures(results: Sequence[Result]) -> tuple[Result, ...]:
     """The results that make a run fail."""
-    return tuple(result for result in results if result.status in {Status.FAILED, Status.XPASSED})
+    return tuple(result for result in results if fails(result))
+
+
+def fails(result: Result) -> bool:
+    """Whether it makes a run fail."""
+    return result.status in {Status.FAILED, Status.XPASSED}
 
 
 def told(result: Result) -> Difference | None:

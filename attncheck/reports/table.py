@@ -19,11 +19,12 @@ from attncheck.engine.events import (
     Result,
     RunFinished,
 )
-from attncheck.reports import compared, describe, explanation, rows, summary
+from attncheck.reports import compared, describe, explanation, failure, rows, summary
 from attncheck.reports.device import facts
 from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
 from attncheck.reports.numbers import margin, number, plural
+from attncheck.reports.strip import BLOCKS
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
@@ -47,8 +48,17 @@ class Table:
         detail: Detail,
         command: Callable[[str], str],
         shrink: Callable[[str, str], str] | None = None,
+        inspect: Callable[[str], str] | None = None,
+        ramp: str = BLOCKS,
     ) -> None:
-        """`command` runs the case of an id; `shrink`, where there is such a command, shrinks it on a backend."""
+        """What stands below the rows, and how.
+
+        command   runs the case of an id
+        shrink    where there is such a command, shrinks it on a backend; inspect: shows the whole of its results
+        ramp      the characters of a strip
+        """
+        self._inspect = inspect
+        self._ramp = ramp
         self._layout = layout
         self._detail = detail
         self._command = command
@@ -118,6 +128,14 @@ class Table:
         lines = [self._layout.row(_cells(result, note))]
         if note and not self._layout.notes_in_row:
             lines.append(line(DETAIL_INDENT + note, "caution"))
+        return lines + self._explanation(result)
+
+    def _explanation(self, result: Result) -> list[Line]:
+        """What a row cannot hold: of a failure the six lines that say most, and to whom wants it all that there is."""
+        if self._detail is not Detail.VERBOSE and rows.fails(result):
+            command = self._inspect(result.case) if self._inspect is not None else ""
+            return failure.lines(result, self._layout.width, self._ramp, command)
+        lines: list[Line] = []
         for text in explanation.lines(result, verbose=self._detail is Detail.VERBOSE):
             lines += paragraph(text, self._layout.width, DETAIL_INDENT, hanging="  ")
         if result.status is not Status.XFAILED or self._detail is Detail.VERBOSE:
