@@ -28,7 +28,10 @@ PYPROJECT = "pyproject.toml"
 BACKENDS = "backends"
 """The table of backends under names of the user's own; the one key that is no option."""
 
-NOT_FROM_FILE = {"help", "version", "list", "case", "set", "inputs", "dim", "onnx", "npz", "plot", "baseline", "shard"}
+NOT_FROM_FILE = {
+    *("help", "version", "list", "case", "set", "inputs", "dim", "onnx", "npz", "plot"),
+    *("baseline", "shard", "result", "from"),
+}
 """Options that say what this one call does; a file that set them would surprise."""
 
 

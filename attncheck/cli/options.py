@@ -221,17 +221,30 @@ REPORT = click.option(
     "table.",
 )
 
+REPEAT = click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run each case so often; what changes is flagged, a verdict that changes fails.",
+)
+
+EXPECTING = together(
+    click.option(
+        "--expect",
+        multiple=True,
+        type=click.Path(path_type=str),
+        metavar="FILE|none",
+        help="Known failures (repeatable), instead of the expectations.yaml beside the configuration.",
+    ),
+    click.option("--run-quarantined", is_flag=True, help="Run also what is expected to crash or hang."),
+)
+
 JUDGEMENT = together(
     click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failing case."),
     LIMITS,
-    click.option(
-        "--repeat",
-        type=click.IntRange(1, 1000),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Run each case so often; what changes is flagged, a verdict that changes fails.",
-    ),
+    REPEAT,
     REPORT,
     click.option("--sharpness", is_flag=True, help="Tell how many wrong kernels each case would notice (slow)."),
     click.option("--shuffle", is_flag=True, help="Run the cases in random order."),
@@ -253,14 +266,7 @@ JUDGEMENT = together(
         metavar="FILE",
         help="Go on from a journal, and continue it: cases that stand there are not run again.",
     ),
-    click.option(
-        "--expect",
-        multiple=True,
-        type=click.Path(path_type=str),
-        metavar="FILE|none",
-        help="Known failures (repeatable), instead of the expectations.yaml beside the configuration.",
-    ),
-    click.option("--run-quarantined", is_flag=True, help="Run also what is expected to crash or hang."),
+    EXPECTING,
     click.option("--exit-zero", is_flag=True, help="Exit with 0 where failing cases would give 1."),
     click.option(
         "--fail-on",

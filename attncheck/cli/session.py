@@ -108,24 +108,18 @@ def _run(
     layout = Layout.fit((case.id for case in cases), names, printer.width)
 
     commands = commands_of(wanted, chosen)
-    table = Table(layout, wanted.detail, commands.run, commands.minimize, ramp=printer.ramp)
+    table = Table(layout, wanted.detail, commands.run, commands.minimize, commands.show, printer.ramp)
     baseline = wanted.comparison.baseline if wanted.comparison is not None else None
     seen = Seen(wanted.fail_on, baseline, exit_zero=wanted.exit_zero, partial=wanted.partial)
     cancelled = threading.Event()
     usage = Usage(wanted.expectations.entries)
-    options = replace(
-        judging(wanted),
-        cancelled=cancelled,
-        settings=_settings(wanted, chosen.every),
-        finished=kept.finished,
-        commands=commands,
-    )
+    settled = replace(options(wanted, chosen), cancelled=cancelled, finished=kept.finished)
     bar = Bar(len(cases), wanted=wanted.detail is not Detail.QUIET)
     # Closed at once, and with it the workers, also where the reader of stdout has left or a second Ctrl-C came.
     with (
         interruptible(cancelled),
         bar,
-        closing(engine.run(cases, chosen.candidates, chosen.reference, options)) as events,
+        closing(engine.run(cases, chosen.candidates, chosen.reference, settled)) as events,
     ):
         for event in events:
             kept.note(event)
@@ -151,7 +145,18 @@ def commands_of(wanted: Wanted, chosen: Chosen) -> Commands:
     """How a case of this run is run again, and shrunk: not at all where its ids are not for `minimize`."""
     shrinking = wanted.shrinking.on(Commands.CASE, Commands.BACKEND) if wanted.shrinking is not None else ()
     called = {name: word for name, word in chosen.called.items() if name != word}
-    return Commands(wanted.invocation.on(Commands.CASE), shrinking, called)
+    # What other commands run, relations and official tests, is nothing that `show` takes.
+    words = wanted.invocation.words
+    shown = wanted.invocation.program == Invocation.program
+    showing = ("attncheck", "show", Commands.CASE, "--result", *words) if shown else ()
+    return Commands(wanted.invocation.on(Commands.CASE), shrinking, called, showing)
+
+
+def options(wanted: Wanted, chosen: Chosen) -> engine.Options:
+    """How each case is run and judged, and what the run says of itself."""
+    return replace(
+        judging(wanted), settings=_settings(wanted, chosen.every), commands=commands_of(wanted, chosen)
+    )
 
 
 def judging(wanted: Wanted) -> engine.Options:

@@ -105,12 +105,14 @@ class Commands:
     """How one case of a run is run again by itself, and how it is shrunk: shell words, CASE and BACKEND among them.
 
     running    the words that run a case; shrinking: those that shrink it on a backend, none where nothing does
+    showing    those that show the whole of its results, none where nothing does
     called     backend -> what the command line calls it, where that is not its name
     """
 
     running: tuple[str, ...]
     shrinking: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
+    showing: tuple[str, ...] = ()
 
     CASE: ClassVar[str] = "{case}"
     BACKEND: ClassVar[str] = "{backend}"
@@ -118,6 +120,10 @@ class Commands:
     def run(self, case: str) -> str:
         """The shell command that runs `case` alone."""
         return shlex.join(case if word == self.CASE else word for word in self.running)
+
+    def show(self, case: str) -> str:
+        """The shell command that shows the whole of the results of `case`; empty where there is none."""
+        return shlex.join(case if word == self.CASE else word for word in self.showing)
 
     def minimize(self, case: str, backend: str) -> str:
         """The shell command that shrinks `case` on `backend`; empty where there is none."""

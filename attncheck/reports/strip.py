@@ -27,14 +27,14 @@ def strip(picture: Picture, ramp: str, room: int | None) -> str:
         return ""
     axis, cells = _along(found)
     title = f"head {picture.head}, {axis.name} 0 to {axis.size - 1}  "
-    largest = _largest(cells)
-    legend = f"  {ramp[1]} in tolerance, {ramp[-1]} {margin(largest)}" if largest > 1 else f"  {ramp[1]} in tolerance"
+    most = largest(cells)
+    legend = f"  {ramp[1]} in tolerance, {ramp[-1]} {margin(most)}" if most > 1 else f"  {ramp[1]} in tolerance"
     legend += f", {NOT_FINITE} not finite" if any(isinstance(it, str) for it in cells) else ""
     if room is not None:
         cells = _fewer(cells, room - len(title) - len(legend))
     if len(cells) < FEWEST:
         return ""
-    return title + "".join(_char(it, largest, ramp) for it in cells) + legend
+    return title + "".join(char(it, most, ramp) for it in cells) + legend
 
 
 def _along(found: Map) -> tuple[Axis, list[Cell]]:
@@ -50,7 +50,8 @@ def _worst(cells: Sequence[Cell]) -> Cell:
     return words[0] if words else max((it for it in cells if it is not None), default=None)
 
 
-def _largest(cells: Sequence[Cell]) -> float:
+def largest(cells: Sequence[Cell]) -> float:
+    """The largest margin among the cells that hold a number, 0 where none does."""
     return max((it for it in cells if isinstance(it, float | int)), default=0.0)
 
 
@@ -62,12 +63,13 @@ def _fewer(cells: list[Cell], room: int) -> list[Cell]:
     return [_worst(cells[at : at + together]) for at in range(0, len(cells), together)]
 
 
-def _char(cell: Cell, largest: float, ramp: str) -> str:
+def char(cell: Cell, most: float, ramp: str) -> str:
+    """How a margin is drawn, where `most` is the largest."""
     if cell is None:
         return ramp[0]
     if isinstance(cell, str):
         return NOT_FINITE
     if cell <= 1:
         return ramp[1]
-    share = math.log(cell) / math.log(largest)
+    share = math.log(cell) / math.log(most)
     return ramp[2 + min(len(ramp) - 3, int(share * (len(ramp) - 2)))]
