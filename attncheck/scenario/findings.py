@@ -86,6 +86,8 @@ def _unknown(document: Document, root: Node, path: Path, model: type[BaseModel])
     yield entry.key, document.mistake(Mistake.UNKNOWN_KEY, entry.key, message, hint or f"allowed: {', '.join(allowed)}")
 
 
+STEP = ("q_len", "repeat", "accept", "refused", "label")
+"""The keys of a step."""
 _NARROW = ("steps", "tolerance", "exclude", "matrix")
 """Keys that hold a mapping with keys of its own."""
 
@@ -94,7 +96,7 @@ def _allowed_keys(model: type[BaseModel], path: Path) -> tuple[str, ...]:
     """The keys that may stand in the mapping at `path`."""
     names = [step for step in path if isinstance(step, str)]
     if "steps" in names:
-        return ("q_len", "repeat", "accept", "label")
+        return STEP
     if "exclude" in names:
         return tuple(AXES)
     if "matrix" in names:

@@ -33,6 +33,12 @@ KEYS: dict[str, Key] = {
             "an integer from 0 up, or a list of them, one a batch entry",
             "how many new tokens of a step are kept, the first ones; the cache is rewound behind them. Inside `steps`",
         ),
+        Key(
+            "refused",
+            "`true` or `false`",
+            "the operator forbids the step, which goes beyond the capacity or the rotary caches: a backend must refuse "
+            "it; of the last step, inside `steps`",
+        ),
         Key("label", "a word of letters, digits and `_`, beginning with a letter", "what the step is; inside `steps`"),
         Key("matrix", "a mapping of axes to lists of values", "axes to sweep: a case for each combination"),
         Key(

@@ -99,6 +99,7 @@ def _step() -> Any:
         q_len=(_annotation(AXES["q_len"].values), Field(description=AXES["q_len"].meaning)),
         repeat=(Annotated[int, Field(ge=1, le=LIMIT)], _field(KEYS["repeat"].meaning, 1)),
         accept=(_annotation(PerBatch(0)), _field(KEYS["accept"].meaning)),
+        refused=(bool, _field(KEYS["refused"].meaning, False)),
         label=(Label, _field(KEYS["label"].meaning)),
     )
 

@@ -57,11 +57,13 @@ class Step:
     q_len   new tokens
     accept  how many of them are kept, the first ones: the cache is rewound behind them before the next step
     label   what the step is called, "" for nothing
+    refused whether the operator forbids the step: the last one alone
     """
 
     q_len: tuple[int, ...]
     accept: tuple[int, ...]
     label: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True)

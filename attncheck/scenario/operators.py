@@ -118,12 +118,9 @@ def _differ(value: Value) -> bool:
 
 
 def _told(case: Complete) -> Iterator[Impossible]:
-    """What query_seqlens needs: causality, past buffers, and room for every chunk with its padding."""
+    """What query_seqlens needs: past buffers, and room for every chunk with its padding."""
     if case.values["query_seqlens"] is not True or not case.lists_fit:
         return
-    if case.values["causal"] is False:
-        message = "`query_seqlens` exists only where GroupQueryAttention is causal"
-        yield Impossible(Mistake.WINDOW, ("query_seqlens", "causal"), message, "use `causal: true`")
     if case.values["window_cache"] is True:
         return
     capacity, longest = case.values["capacity"], case.largest("past_len")
@@ -477,7 +474,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("op", "sparse_block", "sparse_layouts", "heads"), _sparse),
     (("op", "query_seqlens", *_SIZES), _idle),
     (("window_cache", "window", "capacity", "scores", "past"), _window_cache),
-    (("query_seqlens", "window_cache", "causal", "past", "capacity", *_SIZES), _told),
+    (("query_seqlens", "window_cache", "past", "capacity", *_SIZES), _told),
     (("op", "capacity", *_SIZES), _cross),
     (("op", "past", "capacity", *_SIZES), _buffers),
     (("op", "opset", "capacity", "mask_len", "window", "window_right"), _opset),

@@ -106,7 +106,7 @@ def _heads(case: Complete) -> Iterator[Impossible]:
 
 def _capacity(case: Complete) -> Iterator[Impossible]:
     capacity = case.values["capacity"]
-    if not isinstance(capacity, int) or not case.lists_fit or case.values["window_cache"] is True:
+    if not isinstance(capacity, int) or not case.lists_fit or case.values["window_cache"] is True or case.refused:
         return
     past = case.largest("past_len")
     if case.cross:

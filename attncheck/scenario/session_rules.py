@@ -8,6 +8,7 @@ from attncheck.scenario.axes import LINEARS
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.steps import LIMIT, Written, over, spelled, unrolled
+from attncheck.scenario.turning import FREE
 
 Rule = Callable[[Complete], Iterator[Impossible]]
 
@@ -89,6 +90,37 @@ def _order(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.RAGGED, ("steps", "op"), message, hint)
 
 
+def _refused(case: Complete) -> Iterator[Impossible]:
+    """A step that must be refused comes last, once, and goes beyond something."""
+    if not case.session or not case.lists_fit:
+        return
+    for step in (*case.session[:-1], *((case.session[-1],) if case.session[-1].repeat > 1 else ())):
+        if step.refused:
+            message = "what must be refused leaves no present, so that no step can follow it"
+            hint = "say `refused` of the last step alone, without `repeat`"
+            yield Impossible(Mistake.STEPS, ("steps",), message, hint)
+            return
+    *_, last = case.calls
+    if last.refused and not (_beyond_capacity(last) or _beyond_caches(last)):
+        message = "the operator allows this last step: it goes beyond no capacity, and beyond no rotary caches"
+        hint = "leave out `refused`, or add a `capacity` or `rotary_cache` that ends before it does"
+        yield Impossible(Mistake.STEPS, ("steps",), message, hint)
+
+
+def _beyond_capacity(call: Complete) -> bool:
+    """Whether the keys of a call do not fit: into buffers, that is, which do not grow; pages are added at will."""
+    capacity = call.values["capacity"]
+    fixed = call.values["window_cache"] is not True and call.values["op"] != "paged"
+    return fixed and isinstance(capacity, int) and call.longest > capacity
+
+
+def _beyond_caches(call: Complete) -> bool:
+    rows = call.values["rotary_cache"]
+    reads = call.values["rotary"] != "none" and call.values["op"] != "ms-attention"
+    return reads and isinstance(rows, int) and str(call.values["positions"]) not in FREE and call.positions > rows
+
+
+_BUFFERS = ("steps", "op", "capacity", "window_cache", "query_seqlens", "rotary", "rotary_cache", "positions")
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("steps",), _number),
     (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
@@ -96,5 +128,6 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("steps", "batch"), _lengths),
     (("steps", "op", "batch", "window_cache", *LENGTHS), _rewound),
     (("steps", "op", "batch", *LENGTHS), _order),
+    ((*_BUFFERS, "batch", *LENGTHS), _refused),
 )
 """The axes that a rule needs to be usable, and the rule."""

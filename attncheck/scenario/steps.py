@@ -1,13 +1,13 @@
 """Sessions: how steps are spelled, what the cache holds before each, and each step as a scenario of its own.
 
-A step is spelled `Q`, and behind that `xN` for its repeats, `aN` for the tokens that are kept, `.LABEL`; steps are
-joined by `-`, and lists over the batch by `+`: `5-1x6-4a2.speculative`, `3+1x2`.
+A step is spelled `Q`, and behind that `xN` for its repeats, `aN` for the tokens that are kept, `r` where it must be
+refused, `.LABEL`; steps are joined by `-`, lists over the batch by `+`: `5-1x6-4a2.speculative`, `3+1x2`, `15-1-1r`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,25 +20,33 @@ IN_PLACE = ("sparse", "paged")
 """Operators that write new keys into the buffers that they are given."""
 
 LABEL = r"[A-Za-z][A-Za-z0-9_]*"
-_SPELLED = re.compile(rf"(?P<q_len>\d+(\+\d+)*)(x(?P<repeat>\d+))?(a(?P<accept>\d+(\+\d+)*))?(\.(?P<label>{LABEL}))?")
+_SPELLED = re.compile(
+    rf"(?P<q_len>\d+(\+\d+)*)(x(?P<repeat>\d+))?(a(?P<accept>\d+(\+\d+)*))?"
+    rf"(?P<refused>r)?(\.(?P<label>{LABEL}))?"
+)
 
 Lengths = int | tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Written:
-    """A step as somebody wrote it: `q_len` and `accept` for all entries, or one each; no `accept`: all are kept."""
+    """A step as somebody wrote it: `q_len` and `accept` for all entries, or one each; no `accept`: all are kept.
+
+    refused   whether the operator forbids it, so that a backend must refuse it
+    """
 
     q_len: Lengths
     repeat: int = 1
     accept: Lengths | None = None
     label: str = ""
+    refused: bool = False
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Written:
         """From a mapping that has been checked."""
         accept = _held(plain["accept"]) if "accept" in plain else None
-        return cls(_held(plain["q_len"]), plain.get("repeat", 1), accept, plain.get("label", ""))
+        repeat, label, refused = plain.get("repeat", 1), plain.get("label", ""), plain.get("refused", False)
+        return cls(_held(plain["q_len"]), repeat, accept, label, refused)
 
 
 def _held(lengths: int | list[int]) -> Lengths:
@@ -58,6 +66,7 @@ def _spelled(step: object) -> str:
         _lengths(step.get("q_len"))
         + (f"x{repeat}" if repeat != 1 else "")
         + (f"a{_lengths(accept)}" if accept is not None else "")
+        + ("r" if step.get("refused") else "")
         + (f".{label}" if label else "")
     )
 
@@ -74,11 +83,14 @@ def parsed(text: str) -> list[dict[str, Any]] | None:
 
 def _plain(found: re.Match[str]) -> dict[str, Any]:
     given = {key: value for key, value in found.groupdict().items() if value is not None}
-    return {key: value if key == "label" else _numbers(value) for key, value in given.items()}
+    return {key: _READ.get(key, _numbers)(value) for key, value in given.items()}
 
 
 def _numbers(text: str) -> int | list[int]:
     return [int(part) for part in text.split("+")] if "+" in text else int(text)
+
+
+_READ: dict[str, Callable[[str], Any]] = {"label": str, "refused": bool}
 
 
 def unrolled(steps: Sequence[Written], batch: int) -> tuple[Step, ...]:
@@ -87,7 +99,7 @@ def unrolled(steps: Sequence[Written], batch: int) -> tuple[Step, ...]:
     for step in steps:
         q_len = over(step.q_len, batch)
         accept = q_len if step.accept is None else over(step.accept, batch)
-        calls += [Step(q_len, accept, step.label)] * step.repeat
+        calls += [Step(q_len, accept, step.label, step.refused)] * step.repeat
     return tuple(calls)
 
 
@@ -108,11 +120,20 @@ def after(past_len: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(past + kept for past, kept in zip(past_len, new, strict=True))
 
 
+def grown(op: object, capacity: object, past_len: tuple[int, ...], window_cache: object) -> bool:
+    """Whether the past fills a buffer of GroupQueryAttention, which then is one that grows: present is a past longer.
+
+    By its text past_key is "of length max_sequence_length" where it is shared, "otherwise of length
+    past_sequence_length", and a past of that length is both.
+    """
+    return op == "gqa" and isinstance(capacity, int) and not window_cache and max(past_len) >= capacity
+
+
 def calls(scenario: Scenario) -> tuple[Scenario, ...]:
     """Each step of a session as a scenario of one call; a scenario without steps alone.
 
     `past: empty` is said of the first step: later ones have what it left. Buffers that an operator changes in place
-    have one length from the first step on.
+    have one length from the first step on; those of GroupQueryAttention grow where the past fills them.
     """
     if not scenario.steps:
         return (scenario,)
@@ -133,7 +154,7 @@ def calls(scenario: Scenario) -> tuple[Scenario, ...]:
                 q_len=step.q_len,
                 past_len=past,
                 kv_len=after(past, step.q_len),
-                capacity=capacity,
+                capacity=None if grown(scenario.op, capacity, past, scenario.window_cache) else capacity,
                 past=first_past if number == 1 else "auto",
                 steps=(),
                 within=Within(number, first, step.accept),

@@ -78,7 +78,7 @@ def _cache(case: Complete) -> Iterator[Impossible]:
     elif _alone(case) and rows == "absent":
         message = f"`rotary_cache: absent` cannot be written: the caches of {case.values['op']} are no optional inputs"
         yield Impossible(Mistake.ROTARY, ("rotary_cache", "op"), message, "give a number of rows")
-    elif positions not in FREE and isinstance(rows, int) and rows < case.positions:
+    elif positions not in FREE and isinstance(rows, int) and rows < case.positions and not case.refused:
         message = f"a rotary_cache of {rows} rows is too short: positions reach {case.positions - 1}"
         yield Impossible(Mistake.ROTARY, ("rotary_cache",), message, f"rotary_cache: {case.positions} or more")
 

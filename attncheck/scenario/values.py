@@ -132,8 +132,8 @@ class Steps:
     def allowed(self) -> str:
         """What may stand here, as messages and docs say it."""
         return (
-            "a list of steps, each {q_len: N, repeat: N, accept: N, label: WORD} with at least `q_len`; on the command "
-            "line 5-1x6-4a2.speculative"
+            "a list of steps, each {q_len: N, repeat: N, accept: N, refused: true, label: WORD} with at least `q_len`; "
+            "on the command line 5-1x6-4a2.speculative"
         )
 
 

@@ -224,6 +224,7 @@ def _evidence(profile: str) -> Dict[str, Any]:
 
 _REFUSALS = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
 """ONNX Runtime's exceptions for a model or arrays that it does not take; others are of files, devices and loading."""
+_BOUND = "Error in execution: Non-zero status code returned while running "
 _UNRELATED = (
     "allocate",
     "could not find an implementation",
@@ -239,6 +240,8 @@ _UNRELATED = (
 def _refuses(error: Exception) -> bool:
     """Whether ONNX Runtime looked at the node and its inputs and said no, by the kind of its error and its text."""
     own = type(error).__module__.startswith("onnxruntime") and type(error).__name__ in _REFUSALS
+    # A run into memory that is bound has its errors wrapped.
+    own = own or (type(error) is RuntimeError and str(error).startswith(_BOUND))
     said = str(error).lower()
     return own and not any(text in said for text in _UNRELATED)
 

@@ -230,7 +230,12 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
         ("past: empty", "past: empty, past_len: 2"),
         ("q_len: [1, 3], past_len: [0, 1], query_seqlens: true", "q_len: [1, 3], past_len: [0, 1]"),
         ("query_seqlens: true, past: empty", "query_seqlens: true, past: auto"),
-        ("query_seqlens: true, past_len: 1", "query_seqlens: true, past_len: 1, causal: false"),
+        ("op: gqa, capacity: 3, steps: [{q_len: 2}, {q_len: 2, refused: true}]",
+         "op: gqa, capacity: 3, steps: [{q_len: 2}, {q_len: 2}]"),
+        ("op: gqa, capacity: 3, query_seqlens: true, steps: [{q_len: 2}, {q_len: 2}]",
+         "op: mha, capacity: 3, steps: [{q_len: 2}, {q_len: 2}]"),
+        ("op: gqa, capacity: 3, steps: [{q_len: 3}, {q_len: 2}]",
+         "op: gqa, capacity: 3, steps: [{q_len: 3}, {q_len: 2, refused: true}]"),
         (
             "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 7",
             "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 6",

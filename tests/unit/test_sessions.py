@@ -94,6 +94,41 @@ def test_drawn_sessions_pass_on_the_reference_and_on_our_own_kernels(element: st
     assert [it.case for event in finished for it in event.results if Flag.VACUOUS in it.flags] == []
 
 
+BEYOND = [
+    "op=gqa rotary=half rotary_cache=8 steps=6-2-1r",
+    "op=sparse rotary=half rotary_cache=18 steps=16-2-1r",
+    "op=ms-rotary rotary_cache=8 steps=6-2-1r",
+    "op=gqa capacity=8 steps=6-1-3r",
+    "op=mha capacity=8 steps=6-2-1r.full",
+    "op=attention capacity=8 steps=6-2-1r",
+    "op=decoder-mha past_len=6 capacity=8 steps=1x2-1r",
+]
+
+
+@pytest.mark.parametrize("text", BEYOND)
+def test_a_step_that_goes_too_far_passes_where_it_is_refused_and_fails_by_name_where_it_is_not(text: str) -> None:
+    given = from_command_line(text)
+    steps = sessions.steps(session(given))
+    assert [bool(step.problem.invalid) for step in steps] == [step.refused for step in given.steps]
+    (found,) = run([given], [OrtCpu()])
+    assert found.results[0].verdict is Verdict.PASS, found.results[0].message
+    if "rotary" not in text:
+        answered = result("answers_whatever_it_is_asked", text)
+        assert answered.verdict is Verdict.ERROR
+        assert answered.message.startswith("gave numbers for a graph that must be refused")
+        assert answered.step == AtStep(len(steps), len(steps), given.steps[-1].label)
+
+
+@pytest.mark.parametrize("text", ["steps=5-1x5-2a0-1 capacity=8", "query_seqlens=true steps=6-1-3a2-1x2 capacity=8"])
+def test_buffers_of_group_query_attention_grow_where_they_are_full_or_a_chunk_says_its_tokens(text: str) -> None:
+    steps = sessions.steps(session(from_command_line(f"op=gqa {text}")))
+    lengths = [step.problem.capacity for step in steps if isinstance(step.problem, Problem)]
+    assert lengths[0] == 8
+    assert max(lengths) > 8
+    (finished,) = run([from_command_line(f"op=gqa {text}")], create("wgsl", Settings()), OrtCpu())
+    assert {it.verdict for it in finished.results} == {Verdict.PASS}
+
+
 @pytest.mark.parametrize("op", ["gqa", "mha", "attention"])
 def test_steps_agree_with_the_whole_call(op: str) -> None:
     """Expected values come from the oracle of one call, which knows no sessions."""

@@ -217,12 +217,23 @@ def _invalid(node: Node, lengths: _Lengths, rotary: Rotary | None, capacity: int
         return "do_rotary=1 needs cos_cache and sin_cache"
     if rotary is not None and (misplaced := _misplaced(node, rotary)):
         return misplaced
+    if node.attribute("causal", 1) == 0 and node.name(16) is not None:
+        return "query_seqlens requires causal=1"
     if node.attribute("causal", 1) == 0 and node.attribute("local_window_size", -1) != -1:
         return "local_window_size must be -1 when causal is 0"
     if (lengths.new < 0).any() or (lengths.past < 0).any() or (lengths.new > lengths.rows).any():
         return "query_seqlens must lie between 0 and min(sequence_length, seqlens_k + 1)"
-    if not node.attribute("sliding_window_cache", 0) and (lengths.past > capacity).any():
+    return "" if node.attribute("sliding_window_cache", 0) else _without_room(node, lengths, capacity)
+
+
+def _without_room(node: Node, lengths: _Lengths, capacity: int) -> str:
+    """What past buffers are too short for, where the operator evicts nothing, or nothing."""
+    if (lengths.past > capacity).any():
         return f"seqlens_k speaks of {lengths.past.max()} past tokens, and past_key has {capacity} rows"
+    longest = int(node.required(6)[1].reshape(-1)[0])
+    if node.name(16) is None and 0 < capacity < longest != capacity + lengths.rows:
+        # past_key is "of length max_sequence_length" where it is shared, "otherwise of length past_sequence_length".
+        return f"past_key has {capacity} rows: neither the past alone, nor room for the {longest} keys of the total"
     return ""
 
 

@@ -129,7 +129,7 @@ def _position_ids(scenario: Scenario) -> Array | None:
 
 def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     rows = max(scenario.q_len)
-    capacity = _total(scenario) if scenario.capacity is None else scenario.capacity
+    capacity = max(_total(scenario), scenario.capacity or 0)
     if scenario.window_cache:
         capacity = _past_capacity(scenario)
     cache = scenario.dtype if scenario.kv_cache is None else quantised.CACHES[scenario.kv_cache]

@@ -39,7 +39,7 @@ def write(scenario: Scenario) -> Parts:
 def write_microsoft(scenario: Scenario) -> Parts:
     """One node of com.microsoft RotaryEmbedding: position_ids, or the first position of all entries."""
     rows, positions = _rows(scenario), _positions(scenario)
-    cos, sin = data.rotary_cache(_cache_rows(scenario, positions), scenario.rotary_dim)
+    cos, sin = data.rotary_cache(scenario.rotary_cache, scenario.rotary_dim)
     inputs: Inputs = [
         ("input", _laid_out(scenario, rows)),
         ("position_ids", positions[0, :1] if scenario.positions == "implicit" else positions),
