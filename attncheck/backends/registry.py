@@ -157,6 +157,12 @@ def create(name: str, settings: Settings) -> tuple[Backend, ...]:
     return tuple(_one(kind, name, table, adapter, settings, many=len(adapters) > 1) for adapter in adapters)
 
 
+def table_of(name: str, settings: Settings) -> Table | None:
+    """The table that the backend `name` is told by, None where there is none."""
+    plain, _, _ = _parts(name)
+    return settings.tables.get(plain)
+
+
 def kind_of(name: str, settings: Settings) -> Kind:
     """The sort of backend that `name` is. Raises UnknownBackend."""
     plain, _, _ = _parts(name)

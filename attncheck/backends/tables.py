@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -81,6 +82,31 @@ def read(name: str, raw: object, base: Path) -> Table:
         if key in given:
             given[key] = _from(base, given[key])
     return Table(**({"use": name} | given))
+
+
+def written(name: str, table: Table) -> str:
+    """The table as a configuration file holds it; `read` gives it back."""
+    blank = Table("")
+    lines = [f"[backends.{_key(name)}]"]
+    for it in fields(Table):
+        value = getattr(table, it.name)
+        if value != getattr(blank, it.name):
+            lines.append(f"{it.name.replace('_', '-')} = {_toml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_toml(text)}' for name, text in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _value(key: str, value: object) -> Any:

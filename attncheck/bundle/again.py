@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from attncheck import shipped
+from attncheck.backends.tables import Table, written
 from attncheck.bundle.runtimes import functions
 from attncheck.bundle.subject import Subject
 
@@ -21,6 +22,12 @@ THRESHOLDS = f"{RULES}/thresholds.toml"
 
 FOLDERS = (functions.FOLDER, SHADERS, RULES)
 """Where in a bundle the files lie that its backend is made of."""
+
+TABLE = "attncheck.toml"
+"""The configuration that holds the table [backends.NAME] of a bundle's backend, where it was told by one."""
+
+OURS = "# The backend of this bundle."
+"""How such a file begins: any other is the user's own."""
 
 OPTIONS = ("kernel", "threshold", "thresholds", "shaders", "time_limit", "backend_memory")
 """Options that decide what a case comes to, by parameter name. Not the adapter: a bundle goes to other machines."""
@@ -58,10 +65,11 @@ class Again:
         return {"backend": self.backend, "options": dict(self.options)}
 
 
-def again(it: Subject, options: Mapping[str, Any]) -> Again:
+def again(it: Subject, options: Mapping[str, Any], table: Table | None = None, needs: Sequence[str] = ()) -> Again:
     """How `it` is run again.
 
     options   what the call said, by parameter name, with paths as they are here. Raises OSError where one has gone
+    table     what the configuration says of its backend; needs: the packages that it ran with, as pip writes them
     """
     launch, files = it.launch, {}
     kept = {name: options[name] for name in OPTIONS if options.get(name) is not None and name not in _FILES}
@@ -71,10 +79,20 @@ def again(it: Subject, options: Mapping[str, Any]) -> Again:
     if launch.runtime in _OWN_KERNELS and any(file.read_bytes() != _shipped(file) for file in launch.files):
         files |= {f"{SHADERS}/{file.name}": file.read_bytes() for file in launch.files}
         kept["shaders"] = SHADERS
-    backend = it.result.backend
+    backend, function = it.result.backend, None
     if launch.runtime == "callable":
-        backend = f"{functions.FOLDER}/{Path(launch.options['file']).name}:{launch.options['function']}"
+        function = f"{functions.FOLDER}/{Path(launch.options['file']).name}:{launch.options['function']}"
+    if table is None:
+        return Again(function or backend, kept, files)
+    name = backend.partition("@")[0]
+    files[TABLE] = f"{OURS}\n{written(name, _elsewhere(table, function, needs))}".encode()
     return Again(backend, kept, files)
+
+
+def _elsewhere(table: Table, function: str | None, needs: Sequence[str]) -> Table:
+    """A table as it holds on another machine: without its adapter, and with packages for its interpreter."""
+    packages = table.requirements or (tuple(needs) if table.python is not None else ())
+    return replace(table, use=function or table.use, python=None, adapter=None, requirements=packages)
 
 
 def _shipped(file: Path) -> bytes | None:

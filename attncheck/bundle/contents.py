@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck import __version__
+from attncheck.backends.tables import Table
 from attncheck.bundle import fresh, issue, script, words
-from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, Again, again
+from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, OURS, TABLE, Again, again
 from attncheck.bundle.fresh import Rerun
 from attncheck.bundle.runtimes import beside
 from attncheck.bundle.runtimes.several import numbered
@@ -77,6 +78,9 @@ def check_place(folder: Path) -> None:
     """Raise NoPlace where the folder may hold what is not ours."""
     if folder.is_dir() and any(folder.iterdir()) and not any((folder / it).exists() for it in MARKS):
         raise NoPlace(f"{folder} is a folder with other things in it; name one that is empty or not there yet")
+    table = folder / TABLE
+    if table.is_file() and not table.read_bytes().startswith(OURS.encode()):
+        raise NoPlace(f"{table} is a configuration of your own; name another folder")
     if folder.exists() and not folder.is_dir():
         raise NoPlace(f"{folder} is a file; name a folder")
 
@@ -104,32 +108,35 @@ def write(
     scenario: Scenario | None,
     minimal: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
+    table: Table | None = None,
 ) -> Bundle:
     """Write the bundle of `it` into `folder`, and beside it as a zip file. Raises NoPlace, Unscripted, OSError.
 
     scenario  what the case was asked for as: a session, say, of which `it` is one step
     minimal   what `minimize` has found, as minimal.json holds it; without, that of the folder, where it has one
     options   of the call, those that decide what the case comes to, by parameter name
+    table     what the configuration says of the backend, where it does
     """
     check_place(folder)
     minimal = _minimal(folder) if minimal is None else minimal
-    run = again(it, options or {})
+    parts = script.piece(it)
+    run = again(it, options or {}, table, parts.needs)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as name:
         made = Path(name) / folder.absolute().name
         made.mkdir()
-        rerun, lacks = _fill(made, it, scenario, minimal, run)
+        rerun = _fill(made, it, scenario, minimal, run, parts)
         files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
         archive = folder.absolute().with_name(f"{folder.absolute().name}.zip")
         content = _zipped(made, files)
         _move(made, folder)
     write_whole(archive, content)
-    return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun, lacks)
+    return Bundle(folder, folder.with_name(archive.name) if folder.name else archive, files, rerun, parts.lacks)
 
 
 def _fill(
-    made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None, run: Again
-) -> tuple[Rerun, str]:
+    made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None, run: Again, parts: Piece
+) -> Rerun:
     case = _case_file(made, it, scenario, run)
     for number, call in enumerate(it.calls):
         model, inputs, expected = (numbered(name, it)[number] for name in (MODEL, INPUTS, EXPECTED))
@@ -137,7 +144,6 @@ def _fill(
         (made / model).write_bytes(call.case.model)
         (made / inputs).write_bytes(_npz(call.case.inputs))
         (made / expected).write_bytes(_npz(stated))
-    parts = script.piece(it)
     for name, content in {**parts.files, **run.files}.items():
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_bytes(content)
@@ -149,7 +155,7 @@ def _fill(
         (made / MINIMAL).write_text(json.dumps(minimal, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     told = issue.text(it, environment, text, rerun, case, minimal, "" if rerun.shows else parts.lacks)
     (made / issue.NAME).write_text(told, encoding="utf-8")
-    return rerun, parts.lacks
+    return rerun
 
 
 def _shown(made: Path, it: Subject, parts: Piece, minimal: Mapping[str, Any] | None) -> tuple[str, Rerun]:
@@ -171,7 +177,7 @@ def _flaky(it: Subject, minimal: Mapping[str, Any] | None) -> bool:
 
 
 def _run(made: Path, it: Subject, parts: Piece, about: str, runs: int) -> tuple[str, Rerun]:
-    text = script.text(it, parts, words.title(it), about, runs)
+    text = script.text(it, parts, words.title(it), about, fresh.version(it.launch.python), runs)
     (made / script.NAME).write_text(text, encoding="utf-8")
     return text, fresh.rerun(made / script.NAME, it.launch.python, it.launch.environment)
 
@@ -262,14 +268,14 @@ def _zipped(made: Path, files: Iterable[str]) -> bytes:
 def _move(made: Path, folder: Path) -> None:
     """Put what was made in its place: at once where nothing is there, else file by file.
 
-    Earlier calls of another session, which an older bundle or `minimize` has left there, go.
+    Earlier calls of another session, which an older bundle or `minimize` has left there, go, and an older table.
     """
     if not folder.exists():
         made.replace(folder)
         return
-    for path in _of_earlier_calls(folder):
+    for path in (*_of_earlier_calls(folder), folder / TABLE):
         if not (made / path.name).exists():
-            path.unlink()
+            path.unlink(missing_ok=True)
     for path in sorted(made.rglob("*")):
         there = folder / path.relative_to(made)
         if path.is_dir():

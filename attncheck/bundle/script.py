@@ -19,6 +19,7 @@ _WHOLE = '''\
 {about}
 
 To install what it needs:  pip install {needs}
+It was seen with Python {python}.
 Exit code: 1 where the failure shows, 0 where it does not, 2 where it cannot run.
 Written by attncheck {version}; it needs nothing of it.
 """
@@ -26,7 +27,7 @@ Written by attncheck {version}; it needs nothing of it.
 import pathlib
 {system}
 HERE = pathlib.Path(__file__).resolve().parent
-
+{variables}
 try:
 {imports}
 except ImportError as missing:
@@ -51,6 +52,15 @@ if __name__ == "__main__":
         traceback.print_exc()
         code = 2
     sys.exit(code)
+'''
+
+_VARIABLES = '''
+# Variables of the process in which it was seen; some are read only when a process starts.
+VARIABLES = {pairs}
+unset = {{name: value for name, value in VARIABLES.items() if name not in os.environ}}
+if unset:
+    started = subprocess.run([sys.executable, *sys.argv], env={{**os.environ, **unset}})
+    sys.exit(started.returncode)
 '''
 
 _ERRORS = {
@@ -105,14 +115,16 @@ def piece(subject: Subject) -> Piece:
     return RUNTIMES[subject.launch.runtime](subject)
 
 
-def text(subject: Subject, parts: Piece, title: str, about: str, runs: int = 1) -> str:
+def text(subject: Subject, parts: Piece, title: str, about: str, python: str, runs: int = 1) -> str:
     """The script.
 
     about   paragraphs that say what is wrong; runs: how often it may run the case until the failure shows
+    python  the version of the interpreter on which it was seen
     """
-    system = "import signal\nimport subprocess\n" if endings.needs_child(subject.result.verdict) else ""
+    variables = _VARIABLES.format(pairs=dict(subject.launch.environment)) if subject.launch.environment else ""
+    child = endings.needs_child(subject.result.verdict)
     constants = f"\n{parts.constants}\n" if parts.constants else ""
-    if "CHILD" in parts.run or system:
+    if "CHILD" in parts.run or child:
         constants += f'CHILD = "{endings.CHILD}"\n'
     ending = endings.main(subject, runs)
     return _WHOLE.format(
@@ -120,7 +132,9 @@ def text(subject: Subject, parts: Piece, title: str, about: str, runs: int = 1) 
         about=_docstring(about),
         needs=shlex.join(parts.needs),
         version=__version__,
-        system=f"import sys\nimport traceback\n{system}",
+        python=python,
+        system=_system(child=child, variables=bool(variables)),
+        variables=variables,
         imports=textwrap.indent(parts.imports, "    "),
         constants=constants,
         run=parts.run,
@@ -128,6 +142,18 @@ def text(subject: Subject, parts: Piece, title: str, about: str, runs: int = 1) 
         errors=_errors(parts.run + ending),
         ending=ending,
     )
+
+
+def _system(*, child: bool, variables: bool) -> str:
+    """Imports of the standard library that any script has, or one that starts another process."""
+    wanted = {
+        "os": variables,
+        "signal": child,
+        "subprocess": child or variables,
+        "sys": True,
+        "traceback": True,
+    }
+    return "".join(f"import {name}\n" for name, it in wanted.items() if it)
 
 
 def _inputs(subject: Subject) -> str:

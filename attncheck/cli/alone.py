@@ -14,11 +14,12 @@ import click
 
 from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, UnknownBackend, create
-from attncheck.bundle.again import ENVIRONMENT, FOLDERS, MINIMAL, OPTIONS, Again, Unreadable, read
+from attncheck.backends.tables import Table
+from attncheck.bundle.again import ENVIRONMENT, FOLDERS, MINIMAL, OPTIONS, TABLE, Again, Unreadable, read
 from attncheck.bundle.contents import CASE, INPUTS, MODEL
 from attncheck.cli import configuration, options, selection
 from attncheck.cli.choosing import policy
-from attncheck.cli.invocation import said
+from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop
 from attncheck.engine.run import Given, Options
 from attncheck.vocabulary import ExitCode
@@ -73,18 +74,38 @@ def bundled(
     """The parameters of a call in which a bundle is the one word: those of what is in it, of its backend and options.
 
     Any other call's are as they were; `folder` is where the bundle lies, unpacked. What a bundle says counts as said by
-    the call, where the call names no other backend and does not say it itself. Raises Stop.
+    the call, where the call names no other backend and does not say it itself; `table_in` is then the folder with the
+    table of that backend, where there is one. Raises Stop.
 
     lasting   a folder that outlasts the call: files that the backend of a zip file is made of are put there
     """
-    with unpacked(given["what"]) as bundle:
-        if bundle is None:
+    with unpacked(given["what"]) as there:
+        if there is None:
             yield given
             return
-        found = _read(bundle)
+        # Where the backend has a table, commands that are printed go to its folder: paths in them must hold there.
+        bundle = there.absolute() if (there / TABLE).is_file() else there
+        found, place = _read(bundle), bundle
         if found is not None and lasting is not None and _packed(given["what"]):
-            found = _lasting(found, bundle, lasting, over=given["restart"])
-        yield {**given, "folder": bundle, **_within(bundle, given), **_again(ctx, found, given)}
+            place = lasting.absolute() if (there / TABLE).is_file() else lasting
+            found = _lasting(found, bundle, place, over=given["restart"])
+        taken = _again(ctx, found, given)
+        beside = {"table_in": place} if taken and (place / TABLE).is_file() else {}
+        yield {**given, "folder": bundle, **_within(bundle, given), **taken, **beside}
+
+
+def tables(ctx: click.Context, words: Mapping[str, Any]) -> dict[str, Table]:
+    """The tables of backends that count for a call that `bundled` has read: the user's own before that of a bundle."""
+    own = configuration.backends(ctx.obj)
+    place = words.get("table_in")
+    return own if place is None else {**configuration.backends(configuration.at(place / TABLE)), **own}
+
+
+def invocation(ctx: click.Context, words: Mapping[str, Any]) -> Invocation:
+    """How such a call runs a case alone: where only the bundle knows the backend, in its folder."""
+    told = Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"})
+    known = set(tables(ctx, words)) - set(configuration.backends(ctx.obj))
+    return replace(told, folder=words["table_in"]) if known else told
 
 
 def single(ctx: click.Context, words: Mapping[str, Any]) -> Given:
@@ -117,8 +138,8 @@ def _lasting(found: Again, bundle: Path, folder: Path, *, over: bool) -> Again:
 
     Raises Stop where others are there, unless these are to be written `over`.
     """
-    for name in FOLDERS:
-        for file in (it for it in sorted(bundle.glob(f"{name}/**/*")) if it.is_file()):
+    for name in (TABLE, *(f"{it}/**/*" for it in FOLDERS)):
+        for file in (it for it in sorted(bundle.glob(name)) if it.is_file()):
             there = folder / file.relative_to(bundle)
             if not over and there.is_file() and there.read_bytes() != file.read_bytes():
                 raise Stop(
@@ -161,7 +182,7 @@ def _settings(ctx: click.Context, given: Mapping[str, Any]) -> Settings:
         forced=said(ctx, "kernel"),
         adapters=given["adapter"],
         shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
-        tables=configuration.backends(ctx.obj),
+        tables=tables(ctx, given),
     )
 
 

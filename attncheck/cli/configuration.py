@@ -96,6 +96,11 @@ def find(start: Path) -> Configuration | None:
     return None
 
 
+def at(path: Path) -> Configuration | None:
+    """The configuration file `path`. Raises Stop as `find` does."""
+    return _read(path, ())
+
+
 def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
     """Turn a configuration into click's default_map, {command: {parameter: value}}.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -23,10 +24,14 @@ SHRINKING = KEPT - {"backend", "reference", "repeat", "inputs", "dim", "expect",
 
 @dataclass(frozen=True)
 class Invocation:
-    """The options of this call that a repetition needs, as words of a command line, and the command they belong to."""
+    """The options of this call that a repetition needs, as words of a command line, and the command they belong to.
+
+    folder   where the command must be given, None where it may be given from here
+    """
 
     words: tuple[str, ...]
     program: tuple[str, ...] = ("attncheck", "run")
+    folder: Path | None = None
 
     @classmethod
     def of(cls, ctx: click.Context, *program: str, kept: Collection[str] = KEPT) -> Invocation:
@@ -39,7 +44,12 @@ class Invocation:
 
     def command(self, case: str) -> str:
         """The shell command that runs `case` alone."""
-        return shlex.join(self.on(case))
+        if self.folder is None:
+            return shlex.join(self.on(case))
+        file, mark, name = case.partition("::")
+        path = Path(file).absolute()
+        within = path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else file
+        return f"cd {shlex.quote(str(self.folder))} && {shlex.join(self.on(within + mark + name))}"
 
     def on(self, case: str, backend: str | None = None) -> tuple[str, ...]:
         """The words of the shell command for `case`, and for a `backend` where it is none of the words."""

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from attncheck.backends.base import Backend, BackendUnavailable
-from attncheck.backends.registry import Settings, create
+from attncheck.backends.registry import Settings, create, table_of
+from attncheck.backends.tables import Table
 from attncheck.bundle import contents, failing, script, words
 from attncheck.bundle.subject import Subject
 from attncheck.cli.alone import Alone
@@ -26,7 +27,8 @@ def pack(asked: Alone, out: Path) -> ExitCode:
         contents.check_place(out)
         it = subject(asked)
         scenario = asked.given if isinstance(asked.given, Scenario) else None
-        made = contents.write(out, it, scenario, options=asked.shaping)
+        table = table_of(asked.named, asked.settings)
+        made = contents.write(out, it, scenario, options=asked.shaping, table=table)
     except failing.NotFailing as passing:
         error(f"{asked.given.id}: {passing}; there is nothing to pack")
         return ExitCode.FAILED
@@ -48,18 +50,25 @@ def pack(asked: Alone, out: Path) -> ExitCode:
 
 
 def pack_again(
-    case: Scenario, backend: Backend, limits: Options, out: Path, runs: int, shaping: Mapping[str, Any]
+    case: Scenario,
+    backend: Backend,
+    limits: Options,
+    out: Path,
+    runs: int,
+    shaping: Mapping[str, Any],
+    table: Table | None,
 ) -> None:
     """Make the folder of what `minimize` has found a bundle. What cannot be shown is said; only Stop is raised.
 
     runs     how often the case was run to see it fail: as many processes, three at least, try
     shaping  options of the call that decide what it comes to, by parameter name
+    table    what the configuration says of the backend, where it does
     """
     (reference,) = create(DEFAULT_REFERENCE, Settings())
     wanted = None if backend.name == reference.name else reference
     try:
         it = _seen(case, backend, wanted, limits, max(runs, 3))
-        made = contents.write(out, it, case, options=shaping)
+        made = contents.write(out, it, case, options=shaping, table=table)
     except (failing.NotFailing, script.Unscripted, BackendUnavailable) as why:
         warning(f"no bundle was made: {why}")
         return

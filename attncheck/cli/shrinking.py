@@ -13,11 +13,11 @@ import click
 
 from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable, Hello, contents_of
-from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.backends.registry import Settings, UnknownBackend, create, table_of
 from attncheck.bundle import contents
-from attncheck.cli import alone, configuration, options, packing
+from attncheck.cli import alone, options, packing
 from attncheck.cli.choosing import policy
-from attncheck.cli.invocation import KEPT, Invocation, said
+from attncheck.cli.invocation import Invocation, said
 from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.output import Printer, Ticker
 from attncheck.engine import run as engine
@@ -74,7 +74,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         backends=given["backend"],
         settings={name: given[name] for name in REMEMBERED},
         told=frozenset(name for name in REMEMBERED if said(ctx, name)),
-        tables=configuration.backends(ctx.obj),
+        tables=alone.tables(ctx, given),
         kernel_forced=said(ctx, "kernel"),
         folder=Path(given["out"]),
         budget=Budget(given["time"], given["evaluations"]),
@@ -83,7 +83,7 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
         quiet=given["quiet"],
         bundle=given["bundle"],
         shaping=alone.shaping(ctx),
-        invocation=Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"}),
+        invocation=alone.invocation(ctx, given),
         restart=given["restart"],
     )
 
@@ -168,18 +168,18 @@ def without_numbers(case: Candidate) -> str:
 def _search(
     begin: Candidate, backend: Backend, name: str, ledger: Ledger, evaluator: Evaluator, asked: Wanted, ticker: Ticker
 ) -> ExitCode:
-    case = begin.like
+    began = begin.like
 
     def told(found: Progress) -> None:
         if asked.restart and not ledger.begun:
             contents.clear(asked.folder)
-        kept.keep_case(asked.folder, found.case, f"smallest case so far of {case.id} on {backend.name}")
+        kept.keep_case(asked.folder, found.case, f"smallest case so far of {began.id} on {backend.name}")
         ledger.begin()
         ticker.subject = found.case.text
 
-    minimum = minimize(begin, ledger, asked.runs, told, lambda text: warning(f"{case.id} is {text}"))
+    minimum = minimize(begin, ledger, asked.runs, told, lambda text: warning(f"{began.id} is {text}"))
     result = _shown(evaluator, minimum)
-    heading = minimized.said(case.id, backend.name, minimum.failure)
+    heading = minimized.said(began.id, backend.name, minimum.failure)
     files = kept.keep(asked.folder, minimum, name, asked.settings, heading)
     printer = Printer()
     with ticker.aside():
@@ -190,7 +190,9 @@ def _search(
     if asked.bundle:
         evaluator.end()  # the script that is run next gets the cores, and what the GPU's memory holds
         limits = _limits(asked.settings)
-        packing.pack_again(minimum.case.scenario, backend, limits, asked.folder, asked.runs.of, asked.shaping)
+        case = minimum.case.scenario
+        table = table_of(name, Settings(tables=asked.tables))
+        packing.pack_again(case, backend, limits, asked.folder, asked.runs.of, asked.shaping, table)
     return ExitCode.OK if minimum.certified else ExitCode.UNFINISHED
 
 

@@ -242,6 +242,37 @@ def test_a_bundle_is_run_again_wherever_it_lies(tmp_path: Path) -> None:
     assert check(away, "t").code == Answer.YES
 
 
+def test_a_table_of_the_configuration_goes_along_with_its_variables(tmp_path: Path) -> None:
+    """The function is right without its variable, and the tolerance follows what the table promises."""
+    home, away = tmp_path / "home", tmp_path / "away"
+    (home / "kernels").mkdir(parents=True)
+    away.mkdir()
+    text = f"import os\n{HALVED}".replace("inputs[", 'os.environ.get("WRONG") == "yes" and inputs[')
+    (home / "kernels" / "mine.py").write_text(text, encoding="utf-8")
+    (home / "attncheck.toml").write_text(
+        '[backends.own]\nuse = "kernels/mine.py:halved"\ncompute = "f32"\nenvironment = { WRONG = "yes" }\n',
+        encoding="utf-8",
+    )
+    case = "op=gqa q_len=2 heads=1 head_dim=8"
+    ran = attncheck("bundle", "--case", case, "--backend", "own", "--reference", "none", "--out", "b", folder=home)
+    assert ran.code == ExitCode.OK, ran.text
+    (home / "b.zip").rename(away / "b.zip")
+    (home / "b").rename(away / "b")
+    script = [sys.executable, "-I", str(away / "b" / "repro.py")]
+    assert subprocess.run(script, capture_output=True, check=False).returncode == 1
+    assert "WRONG" in (away / "b" / "issue.md").read_text(encoding="utf-8")
+    assert check(away, "b.zip").code == Answer.YES
+    assert check(away / "b", "case.yaml", "--backend", "own").code == Answer.YES
+    ran = attncheck("minimize", "b.zip", "--out", "t", "--evaluations", "1", folder=away)
+    assert ran.code == ExitCode.UNFINISHED
+    (command,) = re.findall(r"To run it:\n  (.*)", ran.stdout)
+    assert command == f"cd {away / 't'} && attncheck run case.yaml --backend own"
+    assert check(away, "t").code == Answer.YES
+    (away / "b" / "attncheck.toml").write_text("backend = ['wgsl']\n", encoding="utf-8")
+    ran = attncheck("bundle", "b.zip", "--out", "b", folder=away)
+    assert (ran.code, "attncheck.toml is a configuration of your own" in ran.stderr) == (ExitCode.USAGE, True)
+
+
 def test_edited_shaders_and_the_kernel_asked_for_go_along(tmp_path: Path) -> None:
     edited = tmp_path / "edited"
     edited.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.backends.ort_webgpu import OrtWebgpu
 from attncheck.backends.refusals import Refusal
 from attncheck.backends.registry import FORMS, NAMES, Settings, UnknownBackend, create, kind_of
-from attncheck.backends.tables import KEYS, Table, TableError, read
+from attncheck.backends.tables import KEYS, Table, TableError, read, written
 from attncheck.backends.torch_sdpa import TorchSdpa
 from attncheck.graph import read as graph
 from attncheck.graph import write
@@ -119,6 +120,20 @@ def test_a_version_goes_before_the_tables_own_and_keeps_the_rest_of_it() -> None
     (backend,) = create("ort-cpu@1.23.2", Settings(tables={"ort-cpu": table}))
     assert backend.launch().requirements == ("onnxruntime==1.23.2", "numpy<2")
     assert backend.launch().environment == {"A": "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("old", Table("ort-cpu", requirements=("onnxruntime==1.20.1", "numpy<2"), environment={"A.b": 'c "d" \\ é'})),
+        ("a.b", Table("ort:CUDA", plugin="some_module", provider_options={"device_id": "1"}, device="cuda:1")),
+        ("mine", Table("/kernels/mine.py:f", compute="mixed", robustness=False, adapter="NVIDIA", python="/bin/py")),
+    ],
+)
+def test_a_table_that_is_written_is_read_back(name: str, table: Table, tmp_path: Path) -> None:
+    (found,) = tomllib.loads(written(name, table))["backends"].items()
+    assert found[0] == name
+    assert read(name, found[1], tmp_path) == table
 
 
 def test_paths_in_a_table_are_relative_to_its_file_and_words_are_not() -> None:

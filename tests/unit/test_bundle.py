@@ -466,7 +466,7 @@ def test_a_provider_from_a_plugin_is_registered_and_nothing_else_may_run() -> No
         launch=Launch("ort", options),
         hello=Hello({"onnxruntime": "1.32.0"}, {"provider": "WebGpuExecutionProvider", "plugin": True}),
     )
-    text = script.text(subject, script.piece(subject), "title", "about")
+    text = script.text(subject, script.piece(subject), "title", "about", "3.11.7")
     compile(text, "repro.py", "exec")
     assert "import onnxruntime_ep_webgpu as PLUGIN" in text
     assert 'ort.register_execution_provider_library("plugin", PLUGIN.get_library_path())' in text
