@@ -9,16 +9,17 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 QUICK := not slow and not gpu and not provisioning
 SLOW := slow and not gpu and not provisioning
 
-.PHONY: help run test test-all setup lint format docs bench lock clean
+.PHONY: help run test test-all setup lint format docs site bench lock clean
 
 help:
 	@echo 'make run       set up, then run every shipped scenario'
 	@echo 'make test      set up, then lint, type check and run the quick tests (under 10 minutes)'
-	@echo 'make test-all  make test, then the slow tests, for which it installs SwiftShader and Chromium'
+	@echo 'make test-all  make test, then the slow tests, for which it installs SwiftShader, Chromium and MkDocs'
 	@echo 'make setup     only set up: .venv and, where no Vulkan adapter is found, software Vulkan'
 	@echo 'make lint      ruff, mypy and the layers between the rooms of the house'
 	@echo 'make format    let ruff sort imports and fix what it can'
 	@echo 'make docs      write the generated parts of docs/ anew'
+	@echo 'make site      write the docs as a site into site/, with every link checked'
 	@echo 'make bench     report times, memory and pipelines against the budgets'
 	@echo 'make lock      choose the newest dependencies and write the lock files anew (needs uv)'
 	@echo 'make clean     remove .venv and every cache'
@@ -33,7 +34,7 @@ test: lint
 	$(PYTEST) -m '$(QUICK)'
 
 test-all: test
-	@tools/setup.sh --swiftshader --browser
+	@tools/setup.sh --swiftshader --browser --docs
 	$(PYTEST) -m '$(SLOW)'
 
 lint: setup
@@ -48,6 +49,10 @@ format: setup
 docs: setup
 	$(BIN)/python tools/docs.py
 
+site:
+	@tools/setup.sh --docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: setup
 	$(BIN)/python benchmarks/budgets.py
 	$(BIN)/python -m benchmarks.isolation
@@ -56,5 +61,5 @@ lock:
 	@tools/lock.sh
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

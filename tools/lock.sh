@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes both lock files anew from pyproject.toml: every package with its hashes, for every platform and every Python
+# Writes the lock files anew from pyproject.toml: every package with its hashes, for every platform and every Python
 # from 3.11. No index address is written, so that each machine uses the index that it is configured for.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,6 +16,7 @@ compile() {
     "$@"
 }
 
-# The runtime lock is a subset of the developers' one, never a second opinion.
+# The others are held to the developers' lock, never a second opinion: all are installed into one environment.
 compile pyproject.toml --group dev --output-file requirements-dev.lock
+compile --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 compile pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock

@@ -7,6 +7,8 @@
 #   4. SwiftShader, a second software Vulkan, which ONNX Runtime's WebGPU provider and Dawn take where they refuse Mesa's
 # With --browser also, for the slow tests:
 #   5. Chromium, in which the HTML report is tested
+# With --docs also, for `make site` and the test of it:
+#   6. what builds the docs as a site, into .venv
 # Each step leaves a stamp behind when it is complete. A step with a fitting stamp is skipped; an interrupted one is redone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +19,7 @@ unset VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER 
 readonly OLDEST="3.11"
 readonly VENV=".venv"
 readonly LOCK="requirements-dev.lock"
+readonly DOCS_LOCK="requirements-docs.lock"
 readonly VULKAN_PACKAGE="mesa-vulkan-drivers"
 readonly SWIFTSHADER_PACKAGE="chromium-common"
 readonly BROWSER_PACKAGE="chromium"
@@ -118,6 +121,14 @@ pip() {
   "$VENV/bin/python" -I -m pip --quiet --disable-pip-version-check "$@" >&2
 }
 
+install_docs() {
+  say "installing the packages of $DOCS_LOCK into $VENV"
+  pip install --require-hashes --only-binary :all: --requirement "$DOCS_LOCK" ||
+    die "pip could not install what builds the site (its messages stand above)."
+}
+
+ensure_docs() { step docs "$(cksum <"$DOCS_LOCK")" install_docs; }
+
 install_attncheck() {
   say "installing attncheck itself, editable, into $VENV"
   pip install --no-deps --no-build-isolation --no-index --editable .
@@ -171,7 +182,8 @@ for argument in "$@"; do
   case $argument in
   --swiftshader) more+=(ensure_swiftshader) ;;
   --browser) more+=(ensure_browser) ;;
-  *) die "unknown argument '$argument'; there are --swiftshader and --browser, which also install what the slow tests need." ;;
+  --docs) more+=(ensure_docs) ;;
+  *) die "unknown argument '$argument'; there are --swiftshader, --browser and --docs, which also install what the slow tests need." ;;
   esac
 done
 

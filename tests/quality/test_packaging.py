@@ -136,6 +136,7 @@ def project_table() -> dict[str, list[str]]:
         "runtime": table["project"]["dependencies"],
         "extras": list(extras),
         "dev": table["dependency-groups"]["dev"],
+        "docs": table["dependency-groups"]["docs"],
     }
 
 
@@ -144,6 +145,9 @@ def test_the_locks_hold_every_dependency_and_agree_with_each_other() -> None:
     assert {requirement_name(r) for r in project_table()["runtime"]} <= runtime.keys()
     assert {requirement_name(r) for r in project_table()["dev"]} <= everything.keys()
     assert runtime.items() <= everything.items()
+    site = locked("requirements-docs.lock")
+    assert {requirement_name(r) for r in project_table()["docs"]} <= site.keys()
+    assert all(everything.get(name, version) == version for name, version in site.items())
 
 
 def test_each_dependency_has_its_line_in_the_decisions() -> None:
