@@ -33,7 +33,9 @@ def opened(
     browser: Browser, file: Path, fragment: str = "", scheme: Scheme = "light", width: int = 1280, height: int = 900
 ) -> Iterator[Page]:
     """A page from disk, offline. It must ask for nothing but itself, and complain of nothing."""
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", offline=True
+    )
     page = context.new_page()
     complaints: list[str] = []
     asked: list[str] = []

@@ -197,6 +197,7 @@ def test_a_column_sorts_by_its_backend_and_says_so(browser: Browser, written: Wr
     with opened(browser, written(many(40))) as page:
         page.locator("#matrix thead").get_by_role("button", name="wgsl").click()
         assert page.locator("#matrix thead th[aria-sort=descending]").inner_text() == "wgsl"
+        expect(page.get_by_label("Sort")).to_have_value("backend\nwgsl")
         assert links(page)[:3] == [f"file-3.yaml::case-00{number}" for number in (33, 23, 13)]
         page.locator("#matrix thead").get_by_role("button", name="wgsl").click()
         assert page.locator("#matrix thead th[aria-sort]").count() == 0

@@ -81,6 +81,7 @@ def test_what_stands_on_the_page_at_once_is_counts_and_environment() -> None:
     for words in ("15 of 22 cases failed", "<b>14</b> failed", "no adapter was found: install mesa-vulkan-drivers"):
         assert words in PAGE.replace("&#39;", "'")
     assert "<bdi>onnxruntime-webgpu 1.32.0</bdi>" in PAGE
+    assert "<bdi>Against main.json: 1 new, 1 better, 1 result fails as then</bdi>" in PAGE
 
 
 def test_a_hostile_name_is_text_wherever_it_stands() -> None:

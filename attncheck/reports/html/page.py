@@ -13,17 +13,18 @@ from importlib.resources import files
 
 import jinja2
 
+from attncheck.reports import compared
 from attncheck.reports.document import Report
 from attncheck.reports.html.data import embedded
 from attncheck.reports.numbers import plural, seconds
 from attncheck.vocabulary import Status
 
 STYLES = ("colours.css", "style.css", "print.css")
-SCRIPTS = ("base.js", "values.js", "axes.js", "maps.js", "numbers.js", "case.js", "filters.js", "matrix.js", "main.js")
+SCRIPTS = (
+    *("base.js", "values.js", "axes.js", "drawing.js", "maps.js", "numbers.js", "scores.js", "result.js", "case.js"),
+    *("filters.js", "matrix.js", "main.js"),
+)
 """In the order in which one needs the other."""
-
-TILES = (4, 8, 16, 32, 64)
-"""The sizes of tiles whose edges can be drawn."""
 
 
 def text(report: Report) -> str:
@@ -39,8 +40,8 @@ def text(report: Report) -> str:
         data=embedded(report),
         counts={it: getattr(report.counts, it) for it in Status},
         tags=sorted({tag for case in report.cases for tag in case.tags}),
+        compared=_compared(report),
         verdicts=sorted({str(it.verdict) for case in report.cases for it in case.results}),
-        tiles=TILES,
     )
 
 
@@ -51,6 +52,13 @@ def title(report: Report) -> str:
         return "nothing ran"
     cases = plural(len(report.cases), "case")
     return f"{wrong} of {cases} failed" if wrong else f"{cases}, none failed"
+
+
+def _compared(report: Report) -> list[str]:
+    """How the run stands to its baseline, as the terminal has it."""
+    if report.baseline is None:
+        return []
+    return [it.text for it in compared.lines(report.baseline, None) if it.text]
 
 
 @cache

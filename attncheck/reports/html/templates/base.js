@@ -8,7 +8,8 @@ const byId = (id) => document.getElementById(id);
 function make(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    else if (value !== undefined && value !== null && value !== false)
+      element.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children) {
     if (child !== undefined && child !== null && child !== "" && child !== false) element.append(child);
@@ -22,26 +23,45 @@ const svg = (tag, attributes, ...children) =>
 // A name from the run keeps its direction to itself.
 const name = (text) => h("bdi", null, text);
 
-const isNumber = (row, i) => row !== undefined && ((row.cells || row)[i].classList || { contains: () => false }).contains("num");
+const isNumber = (row, i) =>
+  row !== undefined && ((row.cells || row)[i].classList || { contains: () => false }).contains("num");
 
 function table(caption, heads, rows) {
   const cell = (it, tag, scope) =>
-    it instanceof Node && /^T[HD]$/.test(it.nodeName) ? it : h(tag, { scope, class: typeof it === "number" ? "num" : null }, it instanceof Node ? it : String(it));
-  return h("table", { class: "data" },
+    it instanceof Node && /^T[HD]$/.test(it.nodeName)
+      ? it
+      : h(tag, { scope, class: typeof it === "number" ? "num" : null }, it instanceof Node ? it : String(it));
+  return h(
+    "table",
+    { class: "data" },
     h("caption", { class: "visually-hidden" }, caption),
-    h("thead", null, h("tr", null, ...heads.map((it, i) => h("th", { scope: "col", class: isNumber(rows[0], i) ? "num" : null }, it)))),
-    h("tbody", null, ...rows.map((row) => {
-      const [first, ...rest] = row.cells || row;
-      return h("tr", { class: row.class }, cell(first, "th", "row"), ...rest.map((it) => cell(it, "td")));
-    })));
+    h(
+      "thead",
+      null,
+      h("tr", null, ...heads.map((it, i) => h("th", { scope: "col", class: isNumber(rows[0], i) ? "num" : null }, it))),
+    ),
+    h(
+      "tbody",
+      null,
+      ...rows.map((row) => {
+        const [first, ...rest] = row.cells || row;
+        return h("tr", { class: row.class }, cell(first, "th", "row"), ...rest.map((it) => cell(it, "td")));
+      }),
+    ),
+  );
 }
 
-const scrolled = (label, inside) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, inside);
+const scrolled = (label, inside) =>
+  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, inside);
 
 // A command that can be copied, also where the clipboard is closed to pages from disk.
 function command(label, text) {
   const code = h("code", null, text);
-  const button = h("button", { type: "button", "aria-label": `Copy the command: ${label}`, onclick: () => copy(code, button) }, "Copy");
+  const button = h(
+    "button",
+    { type: "button", "aria-label": `Copy the command: ${label}`, onclick: () => copy(code, button) },
+    "Copy",
+  );
   return h("div", null, h("div", { class: "quiet" }, label), h("div", { class: "command" }, code, button));
 }
 
@@ -59,7 +79,11 @@ async function copy(code, button) {
   }
   button.textContent = done ? "Copied" : "Selected";
   announce(done ? "Copied" : "The command is selected: copy it by hand");
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 2000);
 }
 
-const announce = (text) => { byId("said").textContent = text; };
+const announce = (text) => {
+  byId("said").textContent = text;
+};

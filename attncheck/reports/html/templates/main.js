@@ -1,10 +1,12 @@
 // What happens: filters change the matrix, the address says which case is shown, printing shows every failure.
-const TILES = [4, 8, 16, 32, 64];
 const title = document.title;
 document.body.append(h("p", { id: "said", class: "visually-hidden", role: "status", "aria-live": "polite" }));
 
 for (const key of ["text", "verdict", "backend", "tag", "sort"]) {
-  byId(`f-${key}`).addEventListener("input", (event) => { state[key] = event.target.value; drawMatrix(); });
+  byId(`f-${key}`).addEventListener("input", (event) => {
+    state[key] = event.target.value;
+    drawMatrix();
+  });
 }
 const form = document.querySelector(".filters");
 form.addEventListener("submit", (event) => event.preventDefault());
@@ -14,13 +16,15 @@ form.addEventListener("reset", () => {
   drawMatrix();
 });
 for (const it of document.querySelectorAll("button.tile")) {
-  it.addEventListener("click", () => { state.status = state.status === it.dataset.status ? "" : it.dataset.status; drawMatrix(); });
+  it.addEventListener("click", () => {
+    state.status = state.status === it.dataset.status ? "" : it.dataset.status;
+    drawMatrix();
+  });
 }
 byId("unfold").addEventListener("click", () => {
-  const folded = byId("matrix").querySelector("button[aria-expanded='false']") !== null;
-  for (const group of groups()) opened.set(group.title, folded);
+  const open = folded();
+  for (const group of groups()) opened.set(group.title, open);
   drawMatrix();
-  byId("unfold").textContent = folded ? "Fold all" : "Unfold all";
 });
 
 let before = 0;
@@ -51,15 +55,27 @@ function decoded(text) {
   }
 }
 
+const PRINTED = 200;
+
 function printFailures() {
   const wrong = byId("case").hidden ? CASES.filter((it) => WRONG.has(it.status)) : [];
-  byId("printed").replaceChildren(...wrong.slice(0, 200).map((one) => h("section", { class: "printed" }, ...caseBody(one, h("h2", { class: "id" }, name(one.id))).filter(Boolean))));
+  const left = wrong.length - PRINTED;
+  byId("printed").replaceChildren(
+    ...wrong
+      .slice(0, PRINTED)
+      .map((one) => h("section", { class: "printed" }, ...caseBody(one, h("h2", { class: "id" }, name(one.id))))),
+    left > 0
+      ? h("p", null, `${plural(left, "further failure")} would make this too long; open the report to see them.`)
+      : "",
+  );
 }
 
 addEventListener("hashchange", route);
 addEventListener("beforeprint", printFailures);
 addEventListener("afterprint", () => byId("printed").replaceChildren());
-matchMedia("print").addEventListener("change", (media) => (media.matches ? printFailures() : byId("printed").replaceChildren()));
+matchMedia("print").addEventListener("change", (media) =>
+  media.matches ? printFailures() : byId("printed").replaceChildren(),
+);
 drawHead();
 drawClusters();
 drawMatrix();

@@ -13,8 +13,17 @@ function short(value) {
 const exact = (value) => (typeof value === "number" ? String(+value.toPrecision(9)) : short(value));
 const count = (value) => Number(value || 0).toLocaleString("en-US");
 const plural = (number, noun, many) => `${count(number)} ${number === 1 ? noun : many || noun + "s"}`;
-const order = (value) => (value === "NaN" || value === "Infinity" ? Infinity : value === undefined || value === null ? -1 : value);
-const BOUNDS = [[0.01, "p0"], [0.1, "p1"], [0.5, "p2"], [1, "p3"], [10, "f1"], [1e3, "f2"], [1e6, "f3"]];
+const order = (value) =>
+  value === "NaN" || value === "Infinity" ? Infinity : value === undefined || value === null ? -1 : value;
+const BOUNDS = [
+  [0.01, "p0"],
+  [0.1, "p1"],
+  [0.5, "p2"],
+  [1, "p3"],
+  [10, "f1"],
+  [1e3, "f2"],
+  [1e6, "f3"],
+];
 
 function level(margin) {
   if (margin === undefined || margin === null) return null;
@@ -23,7 +32,13 @@ function level(margin) {
   return "f4";
 }
 
-const SHARES = [[1e-4, "w0"], [0.01, "w1"], [0.1, "w2"], [0.3, "w3"], [0.6, "w4"]];
+const SHARES = [
+  [1e-4, "w0"],
+  [0.01, "w1"],
+  [0.1, "w2"],
+  [0.3, "w3"],
+  [0.6, "w4"],
+];
 
 function shade(share) {
   if (share === undefined || share === null) return null;
@@ -35,20 +50,26 @@ const NUMBERS = new Set(["pass", "mismatch", "nonfinite"]);
 const WRONG = new Set(["failed", "xpassed"]);
 const FOLLOWS = { passed: true, failed: true, skipped: true };
 
+// The margin that the terminal shows: of what differs from the oracle the largest, else the largest of all.
+function marginOf(result) {
+  const wrong = (result.differences || []).filter((it) => it.against === "oracle" && !it.passed);
+  return wrong.length ? wrong.reduce((a, b) => (order(b.margin) > order(a.margin) ? b : a)).margin : result.margin;
+}
+
 function levelOf(result) {
   if (result.status === "skipped") return "skip-cell";
-  return NUMBERS.has(result.verdict) ? level(result.margin) || (result.verdict === "pass" ? "p0" : "f5") : "bad";
+  return NUMBERS.has(result.verdict) ? level(marginOf(result)) || (result.verdict === "pass" ? "p0" : "f5") : "bad";
 }
 
 // "mismatch 282", "pass 0.038", "crash", and a status that does not follow from the verdict.
 function told(result) {
-  const margin = NUMBERS.has(result.verdict) && result.margin !== undefined ? ` ${short(result.margin)}` : "";
+  const margin = NUMBERS.has(result.verdict) && marginOf(result) !== undefined ? ` ${short(marginOf(result))}` : "";
   return result.verdict + margin + (FOLLOWS[result.status] ? "" : `, ${result.status}`);
 }
 
 const badge = (result) =>
   h("span", { class: `badge ${levelOf(result)}`, title: REPORT.words[result.verdict] }, told(result));
-const worstMargin = (one) => Math.max(-1, ...(one.results || []).map((it) => order(it.margin)));
+const worstMargin = (one) => Math.max(-1, ...(one.results || []).map((it) => order(marginOf(it))));
 const label = (result) => result.backend + (result.kernel ? ` ${result.kernel}` : "");
 const fileOf = (one) => (one.id.includes("::") ? one.id.split("::")[0] : one.file || one.id);
 const inFile = (one) => (one.id.includes("::") ? one.id.slice(one.id.indexOf("::") + 2) : one.id);
