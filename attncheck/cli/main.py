@@ -21,6 +21,7 @@ from attncheck.cli.messages import FULL, Stop, error
 from attncheck.vocabulary import Answer, ExitCode
 
 COMMANDS = {
+    "init": "attncheck.cli.init:init",
     "run": "attncheck.cli.run:run",
     "relate": "attncheck.cli.relate:relate",
     "show": "attncheck.cli.show:show",

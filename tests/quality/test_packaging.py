@@ -62,6 +62,12 @@ def test_the_wheel_carries_every_shader_scenario_and_page_on_a_verdict(wheel: Pa
     assert shipped <= members(wheel)
 
 
+def test_the_wheel_carries_the_files_that_init_writes(wheel: Path) -> None:
+    starter = {it.relative_to(ROOT).as_posix() for it in (ROOT / "attncheck" / "cli" / "starter").iterdir()}
+    assert len(starter) == 3
+    assert starter <= members(wheel)
+
+
 def test_the_wheel_carries_the_worker_scripts(wheel: Path) -> None:
     scripts = {path.relative_to(ROOT).as_posix() for path in (ROOT / "attncheck" / "worker").glob("*.py")}
     assert scripts
