@@ -6,6 +6,9 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 
+ADDRESS = "shipped/"
+"""What the ids of the shipped scenarios begin with."""
+
 
 def shaders_dir() -> Path:
     """The folder of the shipped .wgsl files."""

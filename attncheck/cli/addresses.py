@@ -10,10 +10,7 @@ from pathlib import Path
 from attncheck.scenario import Scenario, from_command_line, load, override, select
 from attncheck.scenario.command_line import CASE, SET
 from attncheck.scenario.load import SUFFIXES, address
-from attncheck.shipped import scenarios_dir
-
-SHIPPED = "shipped/"
-"""What the ids of the scenarios inside the package begin with."""
+from attncheck.shipped import ADDRESS, scenarios_dir
 
 SEPARATOR = "::"
 WILDCARDS = frozenset("*?")
@@ -40,7 +37,7 @@ class Addresses:
 
     def shipped(self) -> tuple[Scenario, ...]:
         """The cases inside the package."""
-        return self._load(scenarios_dir(), SHIPPED)
+        return self._load(scenarios_dir(), ADDRESS)
 
     def at(self, path: str) -> tuple[Scenario, ...]:
         """The cases of a file or a folder. Raises ScenarioErrors."""
@@ -56,7 +53,7 @@ class Addresses:
             case = from_command_line(text, self._limit)
             return (override(case, changes, self._limit) if changes else case,)
         file, _, name = pattern.partition(SEPARATOR)
-        prefix = SHIPPED if file.startswith(SHIPPED) else ""
+        prefix = ADDRESS if file.startswith(ADDRESS) else ""
         found: list[Scenario] = []
         for path in self._files(file):
             exact = pattern if prefix or _wild(file) else f"{address(path, self._base)}{SEPARATOR}{name}"
@@ -78,8 +75,8 @@ class Addresses:
 
     def _files(self, file: str) -> Sequence[Path]:
         """The files that the part of an id before `::` means."""
-        written = urllib.parse.unquote(file.removeprefix(SHIPPED))
-        root = scenarios_dir() if file.startswith(SHIPPED) else self._base
+        written = urllib.parse.unquote(file.removeprefix(ADDRESS))
+        root = scenarios_dir() if file.startswith(ADDRESS) else self._base
         if _wild(written):
             if Path(written).is_absolute():
                 root, written = Path(Path(written).anchor), str(Path(written).relative_to(Path(written).anchor))

@@ -9,6 +9,7 @@ from pathlib import Path
 from attncheck.scenario.diagnostics import Diagnostic, Mistake, ScenarioErrors, nearest
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Scenario
+from attncheck.shipped import ADDRESS, scenarios_dir
 
 SUFFIXES = (".yaml", ".yml")
 EXPECTATIONS = "expectations.yaml"
@@ -93,7 +94,10 @@ def _missing(path: Path) -> Diagnostic:
         neighbours = [str(entry) for entry in path.parent.iterdir()]
     except OSError:
         neighbours = []
-    hint = nearest(str(path), neighbours) or "name a scenario file or a directory of them"
+    if (scenarios_dir() / path).is_file():
+        hint = f"the cases of that name that come with attncheck are `{ADDRESS}{path.as_posix()}::*`"
+    else:
+        hint = nearest(str(path), neighbours) or "name a scenario file or a directory of them"
     return Diagnostic(Mistake.MISSING_PATH, str(path), 0, 0, "no such file or directory", hint)
 
 

@@ -23,8 +23,7 @@ def test_a_fault_is_brought_to_its_true_minimum_and_the_certificate_holds(name: 
     assert within(found)
     assert found.neighbours or name == "always_crashes"
     assert not any(it.same for it in found.neighbours)
-    if "flaky" not in name:
-        assert verified(name, found, file=fault.file, time_limit=limit)
+    assert verified(name, found, file=fault.file, time_limit=limit)
 
 
 def test_what_fails_otherwise_on_the_way_is_told_and_not_followed() -> None:
