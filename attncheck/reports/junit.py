@@ -117,7 +117,7 @@ def _kind(result: ResultEntry) -> str:
     """The element that says the status; none for what passed."""
     if result.status in {Status.SKIPPED, Status.XFAILED}:
         return "skipped"
-    if result.status is Status.FAILED and result.verdict in BROKEN:
+    if result.verdict in BROKEN:
         return "error"
     return "" if result.status is Status.PASSED else "failure"
 

@@ -129,6 +129,7 @@ def test_a_journal_that_was_gone_on_from_gives_the_document_of_the_whole() -> No
     assert json_report.text(again) == json_report.text(REPORT)
     stopped = [*before, *cases[:5], RunFinished(Counts(passed=5), 1.0, interrupted=True)]
     assert document.report([*stopped, *before, *cases[5:]]).interrupted, "the second run has not come to its end"
+    assert document.report([*RUN, *before]).interrupted, "nor has it where the first had"
 
 
 def test_nothing_but_the_events_decides_what_stands_in_it() -> None:

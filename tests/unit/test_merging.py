@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncheck.engine.events import Counts
@@ -42,6 +42,7 @@ def both(one: Report, other: Report) -> Report:
     return merged([Part("gpu-a", one), Part("gpu-b", other)])
 
 
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 2), min_size=len(WHOLE.cases), max_size=len(WHOLE.cases)))
 def test_the_shards_of_a_run_are_the_run(numbers: list[int]) -> None:
     shards = [
@@ -75,6 +76,11 @@ def test_one_backend_in_two_environments_is_told_apart_and_a_common_reference_is
         ("ort-cpu", Verdict.PASS),
     ]
     assert (case.status, found.counts) == (Status.FAILED, Counts(failed=1))
+
+
+def test_a_case_that_one_of_them_cannot_run_passes_where_the_other_does() -> None:
+    found = both(of(("a::x", Verdict.UNSUPPORTED)), of(("a::x", Verdict.PASS), version="2"))
+    assert (found.cases[0].status, found.counts) == (Status.PASSED, Counts(passed=1))
 
 
 def test_of_three_reports_two_of_one_environment_share_a_name() -> None:

@@ -273,9 +273,18 @@ def hostile(name: str, words: str) -> Report:
     return document.report(run)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("piece", NASTY, ids=ascii)
+def test_no_character_breaks_out_of_a_format(piece: str) -> None:
+    check_that_nothing_breaks_out(piece, piece)
+
+
+@settings(max_examples=30, deadline=None)
 @given(WORDS, WORDS)
 def test_no_name_and_no_message_breaks_out_of_a_format(name: str, words: str) -> None:
+    check_that_nothing_breaks_out(name, words)
+
+
+def check_that_nothing_breaks_out(name: str, words: str) -> None:
     report = hostile(name, words)
     id_ = f"a.yaml::{name}"
 
