@@ -48,6 +48,7 @@ def test_every_backend_is_listed_and_what_cannot_start_says_what_it_needs(folder
     assert "needs a file with that function" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wgsl", "ort:Nonexistent"])
 def test_a_backend_asked_for_by_name_that_cannot_start_is_exit_4(folder: Path, name: str) -> None:
     nothing = {"VK_DRIVER_FILES": "/nonexistent"}

@@ -72,6 +72,7 @@ def test_only_cases_tagged_bench_of_a_file_that_has_some_are_timed(folder: Path)
     assert attncheck("bench", "mine.yaml", "--list", folder=folder).stdout.split() == ["mine.yaml::meant"]
 
 
+@pytest.mark.slow
 def test_a_case_that_does_not_fit_is_refused_and_nothing_timed_is_exit_code_5(folder: Path) -> None:
     ran = attncheck("bench", "mine.yaml::decode", "--memory-limit", "1K", "--kernel", "online", folder=folder)
     assert ran.code == ExitCode.NOTHING
@@ -81,6 +82,7 @@ def test_a_case_that_does_not_fit_is_refused_and_nothing_timed_is_exit_code_5(fo
     assert "on the device, more than the limit of 1.0 KiB" in " ".join(ran.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -98,6 +100,7 @@ def test_mistakes_are_said(folder: Path, words: tuple[str, ...], code: int, said
     assert said in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_run_is_held_against_a_former_one_and_drawn(folder: Path) -> None:
     words = ("bench", "mine.yaml::decode", "--runs", "2", "--kernel", "naive", "--kernel", "online")
     assert attncheck(*words, "--report", "json=bench.json", "--plot", "b.svg", folder=folder).code == ExitCode.OK
@@ -114,6 +117,7 @@ def test_a_run_is_held_against_a_former_one_and_drawn(folder: Path) -> None:
     assert "no ratio could be compared" in other.stderr
 
 
+@pytest.mark.slow
 def test_mistakes_about_a_baseline_are_said_before_anything_is_run(folder: Path) -> None:
     (folder / "other.json").write_text("[]", encoding="utf-8")
     ran = attncheck("bench", "mine.yaml", "--baseline", "other.json", folder=folder)
@@ -127,6 +131,7 @@ def test_mistakes_about_a_baseline_are_said_before_anything_is_run(folder: Path)
     assert "there is no folder nowhere" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_contender_that_takes_too_long_gets_no_further_turn_and_the_row_says_so(folder: Path) -> None:
     words = ("--kernel", "online", "--runs", "6", "--batch", "2", "--seconds", "0.000001")
     ran = attncheck("bench", "mine.yaml::decode", *words, folder=folder)

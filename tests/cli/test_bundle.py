@@ -84,6 +84,7 @@ def test_what_is_wrong_with_a_call_is_said_before_anything_runs(words: tuple[str
     assert_golden(f"{name}.txt", ran.text)
 
 
+@pytest.mark.slow
 def test_a_predicate_answers_0_for_a_case_that_fails_1_for_one_that_does_not_and_125_where_it_cannot_tell(
     mine: Path,
 ) -> None:
@@ -119,6 +120,7 @@ def test_check_in_a_folder_whose_configuration_is_broken_is_no_answer(mine: Path
     assert attncheck("run", "--case", CASE, folder=mine).code == ExitCode.USAGE
 
 
+@pytest.mark.slow
 def test_a_predicate_may_be_asked_for_one_verdict_or_for_passing(mine: Path) -> None:
     falls = ("--case", CASE, "--backend", "mine.py:falls")
     assert check(mine, *falls, "--verdict", "crash").code == Answer.YES
@@ -128,6 +130,7 @@ def test_a_predicate_may_be_asked_for_one_verdict_or_for_passing(mine: Path) -> 
     assert check(mine, "--case", CASE, "--backend", "wgsl", "--passes").code == Answer.YES
 
 
+@pytest.mark.slow
 def test_a_predicate_takes_a_bundle_packed_or_not_a_file_and_a_model_with_its_inputs(mine: Path) -> None:
     assert bundle(mine, "--backend", "mine.py:zeros").code == ExitCode.OK
     for words in (
@@ -144,6 +147,7 @@ def test_a_predicate_takes_a_bundle_packed_or_not_a_file_and_a_model_with_its_in
     assert check(mine, "broken.zip").code == Answer.UNKNOWN
 
 
+@pytest.mark.slow
 def test_a_bundle_names_its_backend(mine: Path) -> None:
     case = ("--case", "op=attention scores=raw softcap=2")
     assert attncheck("bundle", *case, "--backend", "onnx-ref", folder=mine).code == ExitCode.OK
@@ -170,6 +174,7 @@ def test_what_cannot_be_bisected_is_said_before_anything_is_installed(
     assert_golden(f"{name}.txt", ran.text)
 
 
+@pytest.mark.slow
 def test_minimize_ends_with_a_bundle_of_the_smallest_case_and_takes_one(mine: Path) -> None:
     more = ("--backend", "mine.py:halved")
     (mine / "mine.py").write_text(HALVED, encoding="utf-8")
@@ -210,6 +215,7 @@ def zeros(tensors):
 FEW = "op=gqa q_len=2 past_len=1 heads=2 kv_heads=1 head_dim=8 present=absent"
 
 
+@pytest.mark.slow
 def test_a_bundle_is_run_again_wherever_it_lies(tmp_path: Path) -> None:
     """With its own copy of the function: by its name alone, packed and not, by minimize, and as its files say."""
     home, away = tmp_path / "home", tmp_path / "away"
@@ -273,6 +279,7 @@ def test_a_table_of_the_configuration_goes_along_with_its_variables(tmp_path: Pa
     assert (ran.code, "attncheck.toml is a configuration of your own" in ran.stderr) == (ExitCode.USAGE, True)
 
 
+@pytest.mark.slow
 def test_edited_shaders_and_the_kernel_asked_for_go_along(tmp_path: Path) -> None:
     edited = tmp_path / "edited"
     edited.mkdir()
@@ -293,6 +300,7 @@ def test_edited_shaders_and_the_kernel_asked_for_go_along(tmp_path: Path) -> Non
     assert check(tmp_path, "w", "--kernel", "online").code == Answer.NO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ['{"bundle": 99, "backend": "ort-cpu"}', "{", "[]", '{"bundle": 1}'])
 def test_a_bundle_of_another_version_or_a_damaged_one_is_not_guessed_at(content: str, mine: Path) -> None:
     assert bundle(mine, "--backend", "mine.py:zeros").code == ExitCode.OK

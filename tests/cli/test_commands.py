@@ -123,6 +123,7 @@ def test_doctor_reads_as_frozen(folder: Path) -> None:
     assert_golden("doctor.txt", settled(ran.text, DOCTOR))
 
 
+@pytest.mark.slow
 def test_doctor_marks_software_adapters_and_measures_the_subgroup(folder: Path) -> None:
     ran = attncheck("doctor", folder=folder)
     if "llvmpipe" not in ran.stdout:

@@ -31,6 +31,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(folde
     assert kernel_in_use(folder, "--kernel", "auto", environment={"ATTNCHECK_KERNEL": "naive"}) == "naive*"
 
 
+@pytest.mark.slow
 def test_a_scenario_s_kernel_wins_over_the_file_and_loses_to_the_command_line(folder: Path) -> None:
     path = folder / "edges.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("past_len: 20", "past_len: 20\n    kernel: naive"))

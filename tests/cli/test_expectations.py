@@ -52,6 +52,7 @@ def test_known_failures_leave_the_run_well(broken: Path) -> None:
     assert "example.org" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_verbose_tells_reason_and_link_of_a_known_failure(broken: Path) -> None:
     write(broken, entry("edges.yaml::plain"))
     ran = attncheck(*BROKEN, "-v", "-k", "plain", folder=broken, width=200)
@@ -69,6 +70,7 @@ def test_a_pass_fails_the_run_and_says_which_entry_to_remove(folder: Path) -> No
     assert "\n  attncheck run edges.yaml::plain --reference none\n" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_larger_error_than_expected_fails_and_says_what_was_expected(broken: Path) -> None:
     write(broken, entry("edges.yaml", "mismatch", "max_abs: {to: 1.0e-4}"))
     ran = attncheck(*BROKEN, "-k", "plain", folder=broken, width=200)
@@ -92,6 +94,7 @@ def test_what_is_expected_to_crash_is_not_run_unless_asked_for(folder: Path) -> 
     assert "--reference none --run-quarantined\n" in asked.stdout
 
 
+@pytest.mark.slow
 def test_all_quarantined_is_nothing_tested(folder: Path) -> None:
     write(folder, entry("edges.yaml", "timeout"))
     ran = attncheck("run", "edges.yaml", folder=folder)
@@ -111,6 +114,7 @@ def test_files_are_named_or_turned_off_in_place_of_the_one_beside_the_configurat
     assert last(both) == "3 xfailed in TIME"
 
 
+@pytest.mark.slow
 def test_the_file_beside_the_configuration_holds_in_folders_below(broken: Path) -> None:
     (broken / "attncheck.toml").write_text('kernel = "online"\n', encoding="utf-8")
     write(broken, entry("edges.yaml::plain"))

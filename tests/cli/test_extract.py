@@ -51,6 +51,7 @@ def arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
         return {key: file[key] for key in file.files}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["decoder", "nested", "multi-head", "packed-weights"])
 def test_what_is_written_of_a_model_runs_on_every_backend(folder: Path, name: str) -> None:
     assert extract(folder, save(folder, name), "--tensors").code == ExitCode.OK
@@ -136,6 +137,7 @@ def test_external_data_outside_of_the_models_folder_is_refused(folder: Path, loc
     assert not (folder / "m-attention").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_test_data_feeds_a_model_as_an_archive_does(folder: Path) -> None:
     given = {"x": np.random.default_rng(3).normal(size=(2, 4, 6, 8)).astype(np.float32)}
     save(folder, "nested")

@@ -46,6 +46,7 @@ def test_a_journal_can_be_gone_on_from_where_it_was_cut(folder: Path) -> None:
     assert len(told) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_what_was_judged_before_a_kill_is_in_the_journal(folder: Path) -> None:
     (folder / "many.yaml").write_text(SCENARIOS % ", ".join(map(str, range(150))))
@@ -65,6 +66,7 @@ def test_what_was_judged_before_a_kill_is_in_the_journal(folder: Path) -> None:
     assert "150 passed" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_journal_of_other_settings_is_not_gone_on_from(folder: Path) -> None:
     attncheck("many.yaml", "--journal", "run.ndjson", cwd=folder)
     refused = attncheck("many.yaml", "--resume", "run.ndjson", "--threshold", "7", cwd=folder)
@@ -72,6 +74,7 @@ def test_a_journal_of_other_settings_is_not_gone_on_from(folder: Path) -> None:
     assert "cannot resume: threshold was the shipped ones, is 7 keys" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_there_is_not_written_over(folder: Path) -> None:
     attncheck("many.yaml", "--journal", "run.ndjson", cwd=folder)
     before = (folder / "run.ndjson").read_bytes()
@@ -82,6 +85,7 @@ def test_a_journal_that_is_there_is_not_written_over(folder: Path) -> None:
     assert (folder / "run.ndjson").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_results_of_changed_code_are_not_gone_on_from(folder: Path) -> None:
     """A pass of yesterday's kernel says nothing of today's."""
     kernel = folder / "kernel.py"
@@ -105,6 +109,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(folder: Path) -> None:
     assert "No space left on device" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_shuffled_run_tells_how_to_get_its_order_again(folder: Path) -> None:
     first = attncheck("many.yaml", "--shuffle", cwd=folder)
     (seed,) = [line.split()[-1] for line in first.stderr.splitlines() if "--shuffle-seed" in line]

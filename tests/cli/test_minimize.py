@@ -45,6 +45,7 @@ def test_it_prints_the_smallest_case_its_neighbours_and_how_to_run_it(tmp_path: 
     assert_golden("minimize.txt", settled(ran.text.replace(str(ROOT), "ROOT")))
 
 
+@pytest.mark.slow
 def test_the_folder_holds_a_case_that_fails_and_arrays_that_numpy_opens(tmp_path: Path) -> None:
     shrink(tmp_path, "softcap_ignored")
     again = attncheck("run", "minimal/case.yaml", "--backend", f"{PLANTED}:softcap_ignored", folder=tmp_path)
@@ -60,6 +61,7 @@ def test_the_folder_holds_a_case_that_fails_and_arrays_that_numpy_opens(tmp_path
     assert expected["output"].ravel()[-1] == pytest.approx(1.0 / (1.0 + np.exp(-np.tanh(1.0))))
 
 
+@pytest.mark.slow
 def test_a_model_is_told_as_a_scenario_and_shrunk_as_one(tmp_path: Path) -> None:
     written = attncheck("show", "--case", START, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
     assert written.code == 0
@@ -73,6 +75,7 @@ def test_a_model_is_told_as_a_scenario_and_shrunk_as_one(tmp_path: Path) -> None
     assert (found["case"], found["one_minimal"]) == (other["case"], True)
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_models_bias_and_sink_go_along(tmp_path: Path) -> None:
     """Generated ones are never so large."""
     start = "q_len=2 heads=2 head_dim=2 bias=1xNxSxT sink=true"
@@ -96,6 +99,7 @@ def test_the_numbers_of_a_models_bias_and_sink_go_along(tmp_path: Path) -> None:
     assert found == f"op=gqa,heads=1,head_dim=1,bias=BxNxSxT,sink=true,{zeros},bias_values=7,sink_values=-6"
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fail_as_a_scenario_is_not_shrunk_as_one(tmp_path: Path) -> None:
     attncheck("show", "--case", START, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
     model = onnx.load(tmp_path / "a.onnx")
@@ -113,6 +117,7 @@ def test_a_model_that_does_not_fail_as_a_scenario_is_not_shrunk_as_one(tmp_path:
     assert "no scenario that says what its node does fails in the same way" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_certificate_is_verified_and_one_that_does_not_hold_is_not(tmp_path: Path) -> None:
     shrink(tmp_path, "six_rows")
     assert certificate(tmp_path)["one_minimal"]
@@ -174,6 +179,7 @@ def test_a_file_that_cannot_be_written_on_is_named_and_is_exit_code_3_everywhere
     assert f"{path} cannot be written: File too large" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_spent_budget_is_exit_code_6_and_more_of_it_goes_on_from_there(tmp_path: Path) -> None:
     first = shrink(tmp_path, "softcap_ignored", "--evaluations", "20")
     assert first.code == 6
@@ -190,6 +196,7 @@ def test_a_spent_budget_is_exit_code_6_and_more_of_it_goes_on_from_there(tmp_pat
     assert [whole[key] for key in ("case", "neighbours")] == [fresh[key] for key in ("case", "neighbours")]
 
 
+@pytest.mark.slow
 def test_time_that_is_spent_is_exit_code_6_with_the_start_as_the_best_so_far(tmp_path: Path) -> None:
     ran = shrink(tmp_path, "six_rows", "--time", "0.001")
     assert ran.code == 6
@@ -198,6 +205,7 @@ def test_time_that_is_spent_is_exit_code_6_with_the_start_as_the_best_so_far(tmp
     assert best.q_len == (7,)
 
 
+@pytest.mark.slow
 def test_a_case_that_is_asked_for_twice_is_run_once(tmp_path: Path) -> None:
     """By its content: two spellings of one case are one. Start and end are run three times, each by itself.
 
@@ -212,6 +220,7 @@ def test_a_case_that_is_asked_for_twice_is_run_once(tmp_path: Path) -> None:
     assert len(lines) == certificate(tmp_path)["evaluations"]
 
 
+@pytest.mark.slow
 def test_as_many_workers_as_are_asked_for_lead_to_the_same_smallest_case(tmp_path: Path) -> None:
     found = []
     for jobs in ("1", "3"):
@@ -220,6 +229,7 @@ def test_as_many_workers_as_are_asked_for_lead_to_the_same_smallest_case(tmp_pat
     assert [it["case"] for it in found] == ["op=gqa,past_len=5,heads=1,head_dim=1,q_values=0,k_values=0,v_values=0"] * 2
 
 
+@pytest.mark.slow
 def test_what_fails_in_another_way_is_listed_with_its_smallest_case_and_not_followed(tmp_path: Path) -> None:
     ran = shrink(tmp_path, "crashes_on_the_way")
     assert ran.code == 0
@@ -230,6 +240,7 @@ def test_what_fails_in_another_way_is_listed_with_its_smallest_case_and_not_foll
     assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=5,")
 
 
+@pytest.mark.slow
 def test_a_flaky_start_is_said_at_once_and_shrunk_under_as_many_of_as_many_runs(tmp_path: Path) -> None:
     ran = shrink(tmp_path, "flaky_from_three_rows", "--runs", "1/3", "--jobs", "1", start="q_len=4 heads=1 head_dim=2")
     assert ran.code == 0, ran.text
@@ -239,6 +250,7 @@ def test_a_flaky_start_is_said_at_once_and_shrunk_under_as_many_of_as_many_runs(
     assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=3,")
 
 
+@pytest.mark.slow
 def test_an_end_that_fails_less_often_than_the_start_is_not_taken_for_the_smallest_case(tmp_path: Path) -> None:
     start = "q_len=6 heads=1 head_dim=2"
     ran = shrink(tmp_path, "flaky_below_five_rows", "--jobs", "1", start=start)
@@ -249,6 +261,7 @@ def test_an_end_that_fails_less_often_than_the_start_is_not_taken_for_the_smalle
     assert found["runs"] == {"needed": 3, "of": 3, "confirmed": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_terminal_is_shown_the_smallest_case_so_far_evaluations_and_the_time_left(tmp_path: Path) -> None:
     import pty
@@ -329,6 +342,7 @@ def test_a_search_begun_afresh_leaves_no_certificate_of_the_one_before(tmp_path:
     assert (tmp_path / "minimal" / "kernel").is_dir()
 
 
+@pytest.mark.slow
 def test_a_damaged_line_of_a_journal_is_named_with_what_to_do(tmp_path: Path) -> None:
     shrink(tmp_path, "six_rows", "--evaluations", "5", "--runs", "1/1")
     journal = tmp_path / "minimal" / "journal.ndjson"
@@ -366,6 +380,7 @@ def remembering(folder: Path) -> str:
     return "remembers.py:mine"
 
 
+@pytest.mark.slow
 def test_what_fails_only_behind_another_case_in_the_same_process_is_not_taken_for_the_smallest(tmp_path: Path) -> None:
     call = ("--case", "op=gqa heads=1 head_dim=1 capacity=4 steps=3-1", "--backend", remembering(tmp_path))
     ran = attncheck("minimize", *call, "--no-bundle", folder=tmp_path)
@@ -382,6 +397,7 @@ def test_what_fails_in_each_third_run_of_a_process_gets_a_bundle(tmp_path: Path)
     assert "repro.py in a fresh process: exit code 1: the failure shows" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: Path) -> None:
     shrink(tmp_path, "six_rows", "--evaluations", "5")
     journal = tmp_path / "minimal" / "journal.ndjson"
@@ -391,6 +407,7 @@ def test_a_journal_with_a_failure_of_a_later_version_is_not_continued(tmp_path: 
     assert "line 2 of its journal is another attncheck's" in ran.stderr
 
 
+@pytest.mark.slow
 def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_asked(tmp_path: Path) -> None:
     (tmp_path / "paths.py").write_text(
         "import attncheck.callable\n"
@@ -410,8 +427,8 @@ def test_only_cases_that_the_same_kernels_computed_are_followed_where_that_is_as
     assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=6,")
 
 
-def started(folder: Path) -> subprocess.Popen[bytes]:
-    words = ["minimize", "--case", START, "--backend", f"{PLANTED}:softcap_ignored", "--no-bundle"]
+def started(folder: Path, backend: str = f"{PLANTED}:softcap_ignored") -> subprocess.Popen[bytes]:
+    words = ["minimize", "--case", START, "--backend", backend, "--no-bundle"]
     return subprocess.Popen(
         [sys.executable, "-m", "attncheck", *words],
         cwd=folder,
@@ -422,7 +439,13 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def test_ctrl_c_ends_it_with_130_and_the_best_so_far(tmp_path: Path) -> None:
-    process = started(tmp_path)
+    # Slow enough that the search is not over before the signal comes, however busy the machine.
+    (tmp_path / "slow.py").write_text(
+        f"import sys, time\nsys.path.insert(0, {str(Path(PLANTED).parent)!r})\nimport planted\n\n"
+        "def slow(model, inputs):\n    time.sleep(0.2)\n    return planted.softcap_ignored(model, inputs)\n",
+        encoding="utf-8",
+    )
+    process = started(tmp_path, "slow.py:slow")
     journal = tmp_path / "minimal" / "journal.ndjson"
     while not (journal.exists() and journal.read_bytes().count(b"\n") > 12):
         time.sleep(0.02)

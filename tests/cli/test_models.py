@@ -69,6 +69,7 @@ def test_a_model_of_one_node_runs_on_every_backend_with_and_without_arrays(folde
         assert "1 passed" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["ort-cpu", "onnx-ref", "wgsl"])
 def test_arrays_that_the_graph_holds_are_not_asked_for(folder: Path, backend: str) -> None:
     key = numpy_helper.from_array(arrays()["K"], "K")
@@ -77,6 +78,7 @@ def test_arrays_that_the_graph_holds_are_not_asked_for(folder: Path, backend: st
     assert ran.code == ExitCode.OK, ran.text
 
 
+@pytest.mark.slow
 def test_an_id_of_a_report_can_be_given_back_with_its_seed(folder: Path) -> None:
     model(folder / "my model.onnx", [attention()], QKV)
     listed = attncheck("run", "my model.onnx", "--seed", "7", "--list", folder=folder)
@@ -91,12 +93,14 @@ def digest(folder: Path, *words: str) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_another_seed_is_other_data_and_the_same_seed_the_same(folder: Path) -> None:
     model(folder / "m.onnx", [attention()], QKV)
     assert digest(folder, "m.onnx") == digest(folder, "m.onnx") == digest(folder, "m.onnx", "--seed", "0")
     assert digest(folder, "m.onnx") != digest(folder, "m.onnx", "--seed", "1")
 
 
+@pytest.mark.slow
 def test_symbolic_dimensions_are_said_by_name(folder: Path) -> None:
     model(folder / "m.onnx", [attention()], [value(name, "batch", 4, 6, 8) for name in "QKV"])
     assert run(folder, "m.onnx", "--dim", "batch=3").code == ExitCode.OK
@@ -104,6 +108,7 @@ def test_symbolic_dimensions_are_said_by_name(folder: Path) -> None:
     assert "Q  float32 [3, 4, 6, 8]" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_past_of_no_tokens_is_a_size(folder: Path) -> None:
     node = attention(["Q", "K", "V", "", "past_K", "past_V"], outputs=("Y", "present_K", "present_V"))
     pasts = [value(name, 2, 4, "past", 8) for name in ("past_K", "past_V")]
@@ -113,6 +118,7 @@ def test_a_past_of_no_tokens_is_a_size(folder: Path) -> None:
     assert "past_K  float32 [2, 4, 0, 8]" in attncheck("show", "m.onnx", "--dim", "past=0", folder=folder).stdout
 
 
+@pytest.mark.slow
 def test_a_model_and_scenarios_run_together_and_keywords_choose_among_them(folder: Path) -> None:
     model(folder / "m.onnx", [attention()], QKV)
     listed = attncheck("run", "m.onnx", "edges.yaml", "--list", folder=folder).stdout.split()

@@ -32,6 +32,7 @@ def test_what_breaks_is_named_with_the_command_that_checks_it_again(folder: Path
     assert "1 failed" in again.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", [("mine.yaml",), ("--case", "q_len=4 heads=2 past_len=1+3 batch=2")])
 def test_every_command_that_is_printed_works(folder: Path, selection: tuple[str, ...]) -> None:
     ran = attncheck("relate", *selection, "--backend", BROKEN, "--relation", "padded-buffer", folder=folder)
@@ -41,12 +42,14 @@ def test_every_command_that_is_printed_works(folder: Path, selection: tuple[str,
     assert [attncheck(*words[1:], folder=folder).code for words in commands] == [ExitCode.FAILED]
 
 
+@pytest.mark.slow
 def test_a_list_holds_the_relations_of_each_case(folder: Path) -> None:
     listed = attncheck("relate", "mine.yaml", "--list", folder=folder).stdout.split()
     assert "mine.yaml::a/in-chunks" in listed
     assert all(line.startswith("mine.yaml::a/") for line in listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -64,6 +67,7 @@ def test_a_call_that_cannot_be_says_so(folder: Path, words: tuple[str, ...], cod
     assert said in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_model_is_told_how_to_become_a_scenario(folder: Path) -> None:
     attncheck("show", "mine.yaml::a", "--onnx", "m.onnx", "--npz", "m.inputs.npz", folder=folder)
     ran = attncheck("relate", "m.onnx", folder=folder)

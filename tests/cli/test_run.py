@@ -64,6 +64,7 @@ def test_a_broken_kernel_exits_with_1_names_the_place_and_says_how_to_see_it_aga
     assert " 1 failed in" in f" {again.stdout.splitlines()[-1]}"
 
 
+@pytest.mark.slow
 def test_exit_zero_turns_failing_cases_into_0_and_nothing_else(folder: Path) -> None:
     broken_shaders(folder)
     arguments = ("--shaders", "shaders", "--kernel", "online", "--exit-zero")
@@ -90,6 +91,7 @@ def test_a_shader_that_does_not_compile_is_told_with_file_and_line(folder: Path)
     assert re.search(rf"online\.wgsl:{line + 1}\b", ran.stdout)
 
 
+@pytest.mark.slow
 def test_fail_on_makes_a_flag_fail(folder: Path) -> None:
     arguments = ("more.yaml", "-k", "odd-head")
     assert attncheck("run", *arguments, folder=folder).code == ExitCode.OK
@@ -195,6 +197,7 @@ def test_a_pattern_may_stand_in_the_file_s_name(folder: Path) -> None:
     assert {case.partition("::")[0] for case in ids} == {"edges.yaml", "more.yaml"}
 
 
+@pytest.mark.slow
 def test_without_a_path_the_shipped_scenarios_are_meant(folder: Path) -> None:
     ids = attncheck("run", "--list", folder=folder).stdout.splitlines()
     assert len(ids) >= 80
@@ -231,6 +234,7 @@ def test_a_pipe_gets_plain_text_and_whole_ids(folder: Path) -> None:
     assert ".." not in ran.stdout
 
 
+@pytest.mark.slow
 def test_force_color_styles_a_pipe_and_no_color_wins_over_it(folder: Path) -> None:
     arguments = ("run", "edges.yaml", "-k", "plain")
     colour = attncheck(*arguments, folder=folder, environment={"FORCE_COLOR": "1", "TERM": "xterm"})
@@ -338,6 +342,7 @@ def test_cases_tagged_huge_are_left_out_and_told_unless_they_are_asked_for(folde
     assert alone.stderr == ""
 
 
+@pytest.mark.slow
 def test_what_is_there_to_be_timed_is_left_out_and_its_memory_looked_at_where_it_is_meant(folder: Path) -> None:
     text = "scenarios: [{name: small}, {name: vast, tags: [bench], q_len: 65536, head_dim: 128, heads: 32}]\n"
     (folder / "mine.yaml").write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from attncheck.vocabulary import ExitCode
 from .frozen import attncheck
 
 
+@pytest.mark.slow
 def test_rules_are_measured_written_and_taken(folder: Path) -> None:
     ran = attncheck("tune", "--most-keys", "32", "--runs", "2", "--out", "mine.toml", folder=folder)
     assert ran.code == ExitCode.OK, ran.stderr

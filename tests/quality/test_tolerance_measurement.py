@@ -21,6 +21,7 @@ from benchmarks.tolerance.drawing import LEFT_OUT, draw, drawn
 from benchmarks.tolerance.factor import factor
 
 
+@pytest.mark.slow
 def test_every_axis_of_the_language_is_drawn_with_every_value_it_lists() -> None:
     found: defaultdict[str, set[str]] = defaultdict(set)
     for index in range(3000):
@@ -46,6 +47,7 @@ def test_a_drawn_case_is_the_one_that_its_words_say() -> None:
     assert draw(4, 0) != draw(3, 0)
 
 
+@pytest.mark.slow
 def test_some_drawn_cases_are_long_and_most_are_small() -> None:
     keys = [max(draw(0, index).kv_len) for index in range(600)]
     assert sum(it > 500 for it in keys) >= 6
@@ -90,6 +92,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_a_measurement_goes_on_where_it_stopped_and_its_summary_counts_each_case_once(tmp_path: Path) -> None:
     run("measure", "--out", str(tmp_path), "--cases", "3", "--backend", "ort-cpu")
     (first,) = tmp_path.glob("*.jsonl")

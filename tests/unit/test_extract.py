@@ -43,6 +43,7 @@ def said(drawn: Scenario) -> tuple[onnx.ModelProto, onnx.ModelProto | None]:
     return onnx.load_model_from_string(case.model), onnx.load_model_from_string(again) if again else None
 
 
+@pytest.mark.slow
 def test_every_shipped_scenario_is_read_off_its_graph() -> None:
     """The same bytes: operator, attributes, opset, inputs and outputs, with nothing but the graph to go by."""
     for shipped in load([scenarios_dir()]):

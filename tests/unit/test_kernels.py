@@ -160,6 +160,7 @@ def test_dispatches_beyond_the_limit_of_a_dimension_are_folded(kernel: str, work
     assert_right(given, kernel, within=Limits(binding_bytes=1 << 20, workgroups=workgroups, f16=True))
 
 
+@pytest.mark.slow
 @every_kernel
 def test_more_than_65535_query_rows(kernel: str) -> None:
     batch = 16_400
@@ -173,6 +174,7 @@ def test_more_than_65535_keys(kernel: str, data: str) -> None:
     assert_right(work(scenario(q_len=(1,), past_len=(70_000,), heads=1, kv_heads=1, head_dim=4, data=data)), kernel)
 
 
+@pytest.mark.slow
 @every_kernel
 @pytest.mark.parametrize("head_dim", [4, 128, 256])
 def test_more_than_65535_rounds_of_all_loops_together(kernel: str, head_dim: int) -> None:

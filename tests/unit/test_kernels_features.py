@@ -58,6 +58,7 @@ def test_all_kernels_agree_with_the_oracle_on_every_feature(kernels: tuple[str, 
         assert_right(drawn, kernel)
 
 
+@pytest.mark.slow
 @kernels_together
 @settings(max_examples=60)
 @given(drawn=dressed("float16"))

@@ -44,6 +44,7 @@ def walked(begin: str, turns: list[int]) -> list[Candidate]:
     return found
 
 
+@pytest.mark.slow
 @given(walks, walks)
 @settings(max_examples=25)
 def test_any_two_cases_are_ordered_and_only_a_case_is_as_simple_as_itself(

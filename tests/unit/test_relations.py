@@ -175,6 +175,7 @@ def test_functions_of_a_user_that_are_right_break_none() -> None:
     assert [(it.case, it.message) for it in found if it.verdict is not Verdict.PASS] == []
 
 
+@pytest.mark.slow
 def test_a_function_that_is_right_by_the_oracle_breaks_no_relation_of_any_operator() -> None:
     """In every case in which another function breaks one."""
     texts = list(dict.fromkeys(text for _, _, text in BREAKS))

@@ -85,6 +85,7 @@ def _axes(draw: Random) -> dict[str, str]:
     return axes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["float32", "float16"])
 def test_drawn_sessions_pass_on_the_reference_and_on_our_own_kernels(element: str) -> None:
     finished = run(list(drawn(40, seed=5, dtype=element)), create("wgsl", Settings()), OrtCpu())
@@ -264,6 +265,7 @@ def drawn_of_other_operators(number: int, seed: int) -> Iterator[str]:
         yield " ".join(f"{axis}={value}" for axis, value in axes.items())
 
 
+@pytest.mark.slow
 def test_drawn_sessions_of_other_operators_pass_on_the_reference_and_on_our_own_kernels() -> None:
     cases = [from_command_line(text) for text in drawn_of_other_operators(36, seed=3)]
     finished = run(cases, create("wgsl", Settings()), OrtCpu())

@@ -20,6 +20,8 @@ from attncheck.scenario.select import SET_APART
 from tests.device import Work, compute, failing, hello, work, worker_module
 from tests.drawing import scenario
 
+pytestmark = pytest.mark.slow
+
 IN_ORDER = "let place = min(places[batch * params.rows + row], 0) + i32(batch * params.rows + row);"
 BROKEN = [
     ("online", "running_max[tile_row] = new_max;", "", "the running maximum is not kept"),
