@@ -141,7 +141,21 @@ def parsed(text: str, name: str) -> Report:
             f"{name}: {place.removeprefix('.')} does not fit: {first['msg']}; it was written by attncheck {by}, "
             f"this is {__version__}"
         ) from None
+    check_backends(found, name)
     return found
+
+
+def check_backends(found: Report, name: str) -> None:
+    """Raise Unreadable where a result is of a backend that the document, which messages call `name`, does not list."""
+    listed = {it.name for it in found.backends}
+    for number, case in enumerate(found.cases):
+        for it in case.results:
+            if it.backend not in listed:
+                known = ", ".join(sorted(listed)) or "there is none"
+                raise Unreadable(
+                    f"{name}: cases[{number}] has a result of {it.backend}, which is none of the backends: {known}; the "
+                    "file was changed by hand, or written by another tool"
+                )
 
 
 def _backend(name: str, started: RunStarted, events: Sequence[Event]) -> BackendEntry:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from attncheck.engine.events import Compared, Counts
 from attncheck.engine.journal import sayable
-from attncheck.reports.document import FORMAT, Report, Unreadable, counted
+from attncheck.reports.document import FORMAT, Report, Unreadable, check_backends, counted
 from attncheck.reports.entries import BackendEntry, CaseEntry, Number
 
 
@@ -74,7 +74,7 @@ def read(path: Path) -> Report:
         raise Unreadable(f"{path}:1: no head of a report in format {FORMAT}: convert it with the version that wrote it")
     cases = tuple(it.case for it in found if isinstance(it, Case))
     end = next((it for it in found if isinstance(it, End)), End("end", True, 0.0, counted(cases)))
-    return Report(
+    report = Report(
         report=head.report,
         attncheck=head.attncheck,
         interrupted=end.interrupted,
@@ -86,6 +86,8 @@ def read(path: Path) -> Report:
         cases=cases,
         baseline=end.baseline,
     )
+    check_backends(report, str(path))
+    return report
 
 
 def _line(it: Head | Case | End) -> str:
