@@ -153,8 +153,8 @@ def check_backends(found: Report, name: str) -> None:
             if it.backend not in listed:
                 known = ", ".join(sorted(listed)) or "there is none"
                 raise Unreadable(
-                    f"{name}: cases[{number}] has a result of {it.backend}, which is none of the backends: {known}; the "
-                    "file was changed by hand, or written by another tool"
+                    f"{name}: cases[{number}] has a result of {it.backend}, which is none of the backends: {known}; "
+                    "the file was changed by hand, or written by another tool"
                 )
 
 
