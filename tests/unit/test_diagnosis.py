@@ -19,7 +19,7 @@ from attncheck.oracle.wrong.blocks import HYPOTHESES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.kernel import compute
-from attncheck.oracle.wrong.recipe import Recipe
+from attncheck.oracle.wrong.recipe import Recipe, Tile, softmax
 from attncheck.problem import Arrays, Problem, role_of
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.tensors.dtypes import narrow
@@ -309,3 +309,12 @@ def test_a_problem_whose_intervals_have_no_convention_is_diagnosed_all_the_same(
     outputs = right(other, answers)
     heads_of(outputs, other)[:, :, 2] = 0.0
     assert diagnose(other, inputs, answers, outputs, "f32").words == "output zero in head 2"
+
+
+def test_a_wrong_kernel_may_have_rows_without_a_single_slot() -> None:
+    """A cache that has evicted everything: diagnosing a fault there must not be a fault of its own."""
+    none = np.zeros((1, 1, 1, 2, 0))
+    tile = Tile(none, none > 0, np.zeros((1, 1, 1, 0)), np.arange(0), slice(0, 1), slice(0, 2))
+    assert softmax(tile).shape == none.shape
+    sunk = replace(tile, sinks=np.zeros((1, 1, 1, 1)))
+    assert softmax(sunk).shape == none.shape
