@@ -1,0 +1,46 @@
+"""A reader who does what the tutorial says meets what it shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.quality.pages import Command, File, do, fits, read
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the commands are written for a POSIX shell")
+def test_every_command_of_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
+    for step in read(TUTORIAL):
+        do(step, tmp_path, {"path/to/attncheck": str(ROOT)})
+
+
+def test_the_tutorial_goes_from_an_installation_to_ci() -> None:
+    steps = list(read(TUTORIAL))
+    words = " ".join(step.text for step in steps if isinstance(step, Command))
+    assert [step.name for step in steps if isinstance(step, File)] == ["kernel.py", "window.yaml"]
+    for needed in ("pip install", "--backend kernel.py:mine", "explain", "minimize", "repro.py", "--shaders", "junit="):
+        assert needed in words
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "same"),
+    [
+        (["  a  1.5e-7  pass"], ["  a      2.25e-8  pass"], True),
+        (["  a  1.5e-7  pass"], ["  a  1.5e-7  mismatch"], False),
+        (["3 passed in 0.9s"], ["3 passed in 12s"], True),
+        (["3 passed in 0.9s"], ["4 passed in 0.9s"], False),
+        (["one", "...", "four"], ["one", "two", "", "three", "four"], True),
+        (["one", "..."], ["two", "one"], False),
+        (["window 1 -> none"], ["window 2 -> none"], False),
+    ],
+)
+def test_numbers_that_rounding_changes_and_left_out_lines_do_not_count(
+    shown: list[str], output: list[str], same: bool
+) -> None:
+    assert fits(tuple(shown), output) is same
