@@ -15,7 +15,7 @@ from attncheck.graph.write.attention import PRECISIONS
 from attncheck.graph.write.gqa import EPSILONS
 from attncheck.graph.write.quantised import CACHES
 from attncheck.problem import AnyProblem, LinearProblem, Mask, Problem, RotaryProblem
-from attncheck.scenario.axes import AXES, SHIFT
+from attncheck.scenario.axes import AXES, SHIFT, SQUARE
 from attncheck.scenario.complete import Value
 
 Axes = dict[str, Value]
@@ -172,6 +172,8 @@ def _key_mask(mask: NDArray[np.generic], it: Problem) -> Axes:
     if any(mask.kind == "integer" for mask in it.masks):
         holes = "keys" if (mask == 0).any() else "none"
         return {"mask": "BxT" if mask.ndim == 2 else "BxSxT", "holes": holes}
+    if mask.ndim == 4:
+        return {"mask": SQUARE, "holes": "keys"}
     return _runs(mask != 0, it)
 
 

@@ -56,8 +56,12 @@ BIASES = tuple("x".join(axes) for rank in (2, 3, 4) for axes in product(*((lette
 """Every shape over the scores [batch, heads, queries, keys] that broadcasts from the right, of rank 2 to 4."""
 ROTARY_DIMS = (32, 64, 128)
 """The dims that may turn in com.microsoft Attention: its rotary_embedding_dim is "limited to" these."""
-KEY_MASKS = ("BxT", "BxSxT")
-"""The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank."""
+SQUARE = "Bx1xMxM"
+"""The shape of a mask_index of com.microsoft Attention over all tokens that there may be, as queries and as keys."""
+ROOM = 3
+"""How many tokens more than there are such a mask speaks of."""
+KEY_MASKS = ("BxT", "BxSxT", SQUARE)
+"""The shapes of MultiHeadAttention's key_padding_mask, which begin with the batch whatever their rank, and that one."""
 
 
 DENSE: tuple[Op, ...] = ("gqa", "mha", "decoder-mha", "ms-attention", "attention")
@@ -233,7 +237,9 @@ AXES: dict[str, Axis] = {
             "mask",
             Broadcast((*BIASES, *KEY_MASKS)),
             "a mask that says which keys take part, of this shape: boolean on attention; on mha and "
-            "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`; on decoder-mha `BxT`",
+            "ms-attention the key_padding_mask or mask_index, `BxT` or `BxSxT`, on "
+            f"ms-attention also `{SQUARE}`, M being {ROOM} more than the keys: rows of the past, and what lies behind "
+            "the keys, are not read; on decoder-mha `BxT`",
             default="none",
             ops=("mha", "decoder-mha", "ms-attention", "attention"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from attncheck.scenario.axes import AXES, KEY_MASKS, LINEARS, ROTARIES, Axis, spell
+from attncheck.scenario.axes import AXES, KEY_MASKS, LINEARS, ROTARIES, SQUARE, Axis, spell
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
 from attncheck.scenario.diagnostics import Mistake, listed
 
@@ -258,9 +258,10 @@ def _shapes(case: Complete) -> Iterator[Impossible]:
         allowed = listed(("BxNxSxT", "Bx1xSxT", "1xNxSxT", "1x1xSxT"))
         message = f"`bias` on {op} ({TEXTS[op]}) must be {allowed}, not `{bias}`"
         yield Impossible(Mistake.MASK, ("bias", "op"), message, "its last two axes are always full")
-    if mask != "none" and (op in MASKED) != (mask in KEY_MASKS):
+    masks = tuple(it for it in KEY_MASKS if it != SQUARE or op == "ms-attention")
+    if mask != "none" and (mask not in masks if op in MASKED else mask in KEY_MASKS):
         if op in MASKED:
-            message = f"`mask` on {op} ({TEXTS[op]}) must be {listed(KEY_MASKS)}, not `{mask}`"
+            message = f"`mask` on {op} ({TEXTS[op]}) must be {listed(masks)}, not `{mask}`"
             yield Impossible(Mistake.MASK, ("mask", "op"), message, f"its {MASKED[op]} begins with the batch")
         elif op == "attention":
             message = f"`mask: {mask}` is a key_padding_mask, which only mha (MultiHeadAttention) has"
@@ -302,7 +303,7 @@ def _holes(case: Complete) -> Iterator[Impossible]:
     if holes == "none":
         return
     bias, mask = str(case.values["bias"]), str(case.values["mask"])
-    shape = mask if mask != "none" else bias
+    shape = (mask if mask != "none" else bias).replace(SQUARE, "Bx1xSxT")
     if shape == "none":
         message = "`holes` without `bias` or `mask` has no effect"
         yield Impossible(Mistake.MASK, ("holes",), message, "add `bias: BxNxSxT`, or another shape")

@@ -145,7 +145,7 @@ def test_each_declared_refusal_is_a_real_one(worker: Worker, refused: Scenario, 
 
 @pytest.mark.parametrize("unidirectional", [0, 1])
 def test_a_mask_of_four_axes_is_refused_as_declared(worker: Worker, unidirectional: int) -> None:
-    """The language has no such mask, and a given model may."""
+    """Of as many tokens as there are, which the language does not write, and a given model may be."""
     case = write.build(from_command_line("op=ms-attention batch=2 q_len=5 mask=BxSxT causal=false"))
     proto = onnx.load_model_from_string(case.model)
     name = proto.graph.node[0].input[3]

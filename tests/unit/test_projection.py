@@ -191,6 +191,24 @@ def test_a_mask_of_every_query_counts_in_three_axes_and_in_four() -> None:
         np.testing.assert_allclose(found["output"], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_mask_over_all_tokens_counts_by_its_rows_behind_the_past_and_its_first_columns(causal: bool) -> None:
+    axes = {"op": "ms-attention", "q_len": (3, 3), "past_len": (4, 4), "causal": causal, "holes": "keys"}
+    square, plain = (built(scenario(mask=shape, **axes)) for shape in ("Bx1xMxM", "BxSxT"))
+    assert square[1]["mask_index"].shape == (2, 1, 10, 10)
+    np.testing.assert_array_equal(square[1]["mask_index"][:, 0, 4:7, :7], plain[1]["mask_index"])
+    rest = np.ones((10, 10), bool)
+    rest[4:7, :7] = False
+    turned = square[1]["mask_index"].copy()
+    turned[..., rest] = 1 - turned[..., rest]
+    for mask in (square[1]["mask_index"], turned):
+        inputs = {**square[1], "mask_index": mask}
+        case = write.build(scenario(mask="Bx1xMxM", **axes))
+        found, expected = said(read.problem(case.model, inputs), inputs), said(*plain)
+        for name, values in expected.items():
+            np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12)
+
+
 def test_past_and_present_are_one_tensor_each_and_stand_together() -> None:
     alone = write.build(scenario(op="ms-attention", q_len=(2,)))
     assert [output.name for output in alone.outputs] == ["output"]

@@ -5,7 +5,8 @@ padding, and so do the first entries of [3 * batch + 2]; the texts do not explai
 of ONNX Runtime's source calls query_start, query_end, key_start, key_end: where each entry's rows begin, and the end;
 [2 * batch], of Attention alone, holds "the exclusive end positions followed by the inclusive start positions";
 [batch, kv_len] and [batch, rows, kv_len] hold 1 for keys that count, and so does [batch, 1, max_len, max_len], of
-Attention alone, which is read where max_len is rows and kv_len.
+Attention alone: the texts do not say which rows and columns of it count, and the kernels of ONNX Runtime that take it,
+those of CUDA, read row past + i for query i, and the first kv_len columns.
 """
 
 from __future__ import annotations
@@ -52,8 +53,11 @@ def read(node: Node, index: int, batch: int, rows: int, kv_len: int, *, what: st
         return KeyMask(said[batch:], said[:batch])
     if said.shape == (batch, rows, kv_len) or (ends and said.shape == (batch, 1, rows, kv_len) and rows == kv_len):
         return KeyMask(first, end, (Mask(name, "integer", (batch, 1, rows, kv_len), kv_len),))
+    if ends and said.ndim == 4 and said.shape[:2] == (batch, 1) and said.shape[2] == said.shape[3] >= kv_len:
+        seen = np.ascontiguousarray(said[:, :, kv_len - rows : kv_len, :kv_len] != 0)
+        return KeyMask(first, end, (Mask(f"rows of {name}", "boolean", seen.shape, kv_len, seen),))
     if said.shape != (batch, kv_len):
-        more = f", [{2 * batch}]" if ends else ""
+        more = f", [{2 * batch}], [{batch}, 1, M, M] of at least {kv_len} tokens" if ends else ""
         raise Unreadable(
             f"{node.op} with a {what} of shape {list(said.shape)} is not read by attncheck: "
             f"[{batch}]{more}, [{3 * batch + 2}], [{batch}, {kv_len}] and [{batch}, {rows}, {kv_len}] are"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.graph.write.parts import Array
-from attncheck.scenario.axes import KEY_MASKS
+from attncheck.scenario.axes import KEY_MASKS, ROOM, SQUARE
 from attncheck.scenario.model import Scenario
 from attncheck.tensors import dtypes, modifiers
 
@@ -30,8 +30,22 @@ def bias(scenario: Scenario, keys: int) -> Array | None:
 def kept(scenario: Scenario, keys: int) -> NDArray[np.bool_]:
     """The mask over `keys` slots: true where a key takes part. Only of a scenario with a mask."""
     assert scenario.mask is not None
+    if scenario.mask == SQUARE:
+        return _square(~_hidden(scenario, "Bx1xSxT", _sizes(scenario, "Bx1xSxT", keys)))
     sizes = _sizes(scenario, scenario.mask, keys)
     return ~_hidden(scenario, scenario.mask, sizes).reshape(_shape(scenario.mask, sizes))
+
+
+def _square(kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[batch, 1, rows, keys] as the last rows of a square over all keys, and some more tokens.
+
+    Rows of the past say the opposite of the first query's, and what nobody reads behind the keys that they count.
+    """
+    batch, _, rows, keys = kept.shape
+    square = np.ones((batch, 1, keys + ROOM, keys + ROOM), bool)
+    square[:, :, : keys - rows, :keys] = ~kept[:, :, :1]
+    square[:, :, keys - rows : keys, :keys] = kept
+    return square
 
 
 def sink(scenario: Scenario) -> Array | None:
