@@ -165,18 +165,33 @@ def _sparse(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.HEADS, ("sparse_layouts", "heads"), message, "use a divisor of heads")
 
 
+_NEVER_IDLE = {
+    "gqa": "seqlens_k holds the tokens less one, and says of each entry that has any that its last rows are new",
+    "sparse": "key_total_sequence_lengths says of each entry that its last rows are new",
+    "mha": "a mask of keys says which keys count, and after a past every entry has as many new ones",
+    "ms-attention": "a mask of keys says which keys count, and after a past every entry has as many new ones",
+    "decoder-mha": "DecoderMaskedMultiHeadAttention takes one new token of each entry",
+    "attention": "ai.onnx Attention computes every query row",
+    **dict.fromkeys(ROTARIES, "every row of RotaryEmbedding is turned"),
+    **dict.fromkeys(LINEARS, "every row of LinearAttention is a token"),
+}
+"""Why an operator has no entry without a new token, where it has not."""
+
+
 def _idle(case: Complete) -> Iterator[Impossible]:
-    """Entries without a new token, beside another: query_seqlens can say it of one that has a past, and paged."""
+    """Entries without a new token: query_seqlens says them where there is a past, pages do, and a mask in a prompt."""
     if not case.lists_fit or 0 not in case.lengths("q_len"):
         return
-    if case.values["query_seqlens"] is not True and _operator(case) != "paged":
-        message = "a q_len of 0 can be said with `query_seqlens` only, or on paged"
-        hint = "use `op: gqa` with `query_seqlens: true`, `op: paged`, or 1 or more"
-        yield Impossible(Mistake.RAGGED, ("q_len",), message, hint)
+    op = _operator(case)
+    masked = op in ("mha", "ms-attention") and case.largest("past_len") == 0
+    if case.values["query_seqlens"] is not True and op != "paged" and not masked:
+        message = f"an entry without a new token cannot be said here: {_NEVER_IDLE[op]}"
+        hint = "use `op: gqa` with `query_seqlens: true`, `op: paged`, a prompt on mha or ms-attention, or 1 or more"
+        yield Impossible(Mistake.RAGGED, ("q_len", "op"), message, hint)
     elif case.largest("q_len") == 0:
         message = "no entry has a new token"
         yield Impossible(Mistake.RAGGED, ("q_len",), message, "give one of them a q_len of 1 or more")
-    elif _operator(case) == "paged":
+    elif op == "paged" or masked:
         return
     elif 0 in map(sum, zip(case.lengths("q_len"), case.lengths("past_len"), strict=True)):
         message = "an entry with a q_len of 0 and no past has no key at all, which the operator forbids"

@@ -220,6 +220,8 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
         ("op: attention, mask: Bx1x1xT, holes: entry", "op: attention, mask: 1xT, holes: entry"),
         ("op: attention, mask: SxT", "op: attention, mask: SxT, bias: SxT"),
         ("op: mha, mask: BxT", "op: mha, mask: SxT"),
+        ("op: mha, q_len: [0, 2]", "op: gqa, q_len: [0, 2]"),
+        ("op: ms-attention, q_len: [0, 2]", "op: ms-attention, q_len: [0, 0]"),
         ("op: ms-attention, mask: Bx1xMxM, holes: keys", "op: mha, mask: Bx1xMxM, holes: keys"),
         ("op: attention, mask: Bx1xSxT", "op: attention, mask: Bx1xMxM"),
         ("op: attention, mask: Bx1x1xT", "op: attention, mask: BxT"),
