@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from attncheck.cli import options
+from attncheck.cli import completing, options
 from attncheck.vocabulary import ExitCode
 
 
 @click.command(short_help="Explain a verdict, status, flag or exit code.", context_settings=options.CONTEXT)
-@click.argument("word", required=False, metavar="[VERDICT|STATUS|FLAG|CODE]")
+@click.argument("word", required=False, metavar="[VERDICT|STATUS|FLAG|CODE]", shell_complete=completing.words)
 def explain(word: str | None) -> int:
     """Explain a word of the table: what it means, likely causes, and what to run next.
 

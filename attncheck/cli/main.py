@@ -37,10 +37,14 @@ COMMANDS = {
     "conformance": "attncheck.cli.conformance:conformance",
     "backends": "attncheck.cli.backends:backends",
     "doctor": "attncheck.cli.doctor:doctor",
+    "completion": "attncheck.cli.completion:completion",
 }
 """Command -> where it is defined; a module is imported when its command is named."""
 
 PROGRAM = "attncheck"
+
+COMPLETING = "_ATTNCHECK_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 ANSWERING = "check"
 """The command whose exit code is an answer."""
@@ -69,7 +73,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Without any argument, show the help: nothing was asked for, which is a mistake of usage."""
-        if not args:
+        if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(ExitCode.USAGE)
         return super().parse_args(ctx, args)
@@ -169,11 +173,11 @@ def _code(arguments: Sequence[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     """Do what click's own `main` does, without its idea of exit codes."""
-    completion = os.environ.get("_ATTNCHECK_COMPLETE")
+    completion = os.environ.get(COMPLETING)
     if completion:
-        from click.shell_completion import shell_complete
+        from attncheck.cli.shells import complete
 
-        return shell_complete(cli, {}, PROGRAM, "_ATTNCHECK_COMPLETE", completion)
+        return complete(cli, PROGRAM, COMPLETING, completion)
     with cli.make_context(PROGRAM, arguments) as ctx:
         code = cli.invoke(ctx)
     return int(code) if isinstance(code, int) else ExitCode.OK

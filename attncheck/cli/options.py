@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from attncheck.cli import completing
 from attncheck.reports.formats import FORMATS
 from attncheck.scenario.memory import DEFAULT_LIMIT
 from attncheck.scenario.model import Kernel
@@ -98,7 +99,7 @@ MEMORY_LIMIT = click.option(
 )
 
 CASES = together(
-    click.argument("what", nargs=-1, metavar="[PATH|CASE-ID|MODEL.onnx]..."),
+    click.argument("what", nargs=-1, metavar="[PATH|CASE-ID|MODEL.onnx]...", shell_complete=completing.cases),
     KEYWORD,
     click.option("--tag", multiple=True, metavar="TAG", help="Only cases with this tag (repeatable: any of)."),
     click.option(
@@ -139,6 +140,7 @@ BACKEND = together(
         multiple=True,
         metavar="NAME",
         help=f"What to test (repeatable).  [default: {DEFAULT_CANDIDATE}]",
+        shell_complete=completing.backends,
     ),
 )
 
@@ -149,6 +151,7 @@ REFERENCE = together(
         show_default=True,
         metavar="NAME|none",
         help="What to compare with; the float64 oracle judges it too.",
+        shell_complete=completing.backends,
     ),
 )
 
@@ -219,6 +222,7 @@ REPORT = click.option(
     metavar="FORMAT[=FILE]",
     help=f"Write a report (repeatable), of {', '.join(FORMATS)}; without FILE it goes to stdout, in the place of the "
     "table.",
+    shell_complete=completing.reports,
 )
 
 REPEAT = click.option(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import gates, options
+from attncheck.cli import completing, gates, options
 
 
 @click.command(short_help="Check relations that need no reference.", context_settings=options.CONTEXT)
@@ -15,6 +15,7 @@ from attncheck.cli import gates, options
     "--relation",
     multiple=True,
     metavar="NAME",
+    shell_complete=completing.relations,
     help="Check this relation only; may be repeated.  [default: all that apply]",
 )
 @options.LIST
