@@ -19,6 +19,8 @@ NOTE = "  reference refused"
 KERNEL = " online*"
 """The longest kernel behind a backend's name."""
 SMALLEST_ID = 12
+WIDEST_ID = 60
+"""Of an unlimited line: an id is whole there, and one that is longer moves the rest of its own row only."""
 
 
 def file_of(case: str) -> str:
@@ -67,7 +69,7 @@ class Layout:
         columns = [len(name) for name in backends]
         whole = max([LABEL, *(column + len(KERNEL) for column in columns)])
         if width is None:
-            return cls(None, longest, whole, notes_in_row=True, names=_shortened(ids, longest))
+            return cls(None, min(longest, WIDEST_ID), whole, notes_in_row=True, names=_shortened(ids, longest))
         fixed = len(INDENT) + 2 + DIFFERENCE + TOLERANCE + MARGIN + 2 + VERDICT
         label = whole if longest + whole + fixed <= width else max([LABEL, *columns])
         room = width - label - fixed
@@ -78,7 +80,9 @@ class Layout:
 
     def heading(self, file: str) -> Line:
         """The first line of a file's group: its name, and the titles of the columns."""
-        name = shorten(file or "command line", self.name + len(INDENT)).ljust(self.name + len(INDENT))
+        room = self.name + len(INDENT)
+        name = file or "command line"
+        name = (name if self.width is None else shorten(name, room)).ljust(room)
         titles = "".join(
             (
                 "  " + "backend".ljust(self.label),

@@ -9,7 +9,7 @@ import pytest
 
 from attncheck.engine.events import CaseFinished, Counts, Event, RunFinished
 from attncheck.reports import numbers, rows, summary
-from attncheck.reports.layout import Layout, name_of
+from attncheck.reports.layout import Cells, Layout, name_of
 from attncheck.reports.lines import STATUS_ROLES, STYLES, Line, shorten
 from attncheck.reports.table import Detail, Table
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -244,3 +244,12 @@ def test_shortening_keeps_both_ends() -> None:
 def test_a_failing_case_counts_as_failed_in_the_summary_of_the_constructed_run() -> None:
     finished = next(event for event in events.every_verdict() if isinstance(event, RunFinished))
     assert finished.counts == replace(finished.counts, failed=12, passed=3, xfailed=1, xpassed=1, skipped=2)
+
+
+def test_in_a_pipe_a_long_id_stands_whole_and_moves_its_own_row_only() -> None:
+    short, long = "a.yaml::short", f"a.yaml::{'long-' * 40}"
+    layout = Layout.fit((short, long), ("wgsl",), None)
+    rows = [layout.row(Cells(case, "wgsl", "0", "1e-6", "0", "pass")).text for case in (short, long)]
+    assert name_of(long) in rows[1]
+    assert len(rows[0]) < len(name_of(long)) < len(rows[1])
+    assert rows[0].index("wgsl") == layout.heading("a.yaml").text.index("backend")
