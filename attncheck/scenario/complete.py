@@ -9,7 +9,6 @@ from typing import cast
 from attncheck.scenario import steps
 from attncheck.scenario.axes import AXES, LINEARS, SHIFT
 from attncheck.scenario.diagnostics import Mistake
-from attncheck.scenario.model import Step
 
 LENGTHS = ("q_len", "past_len", "kv_len")
 """The axes that may hold a list over the batch."""
@@ -53,12 +52,14 @@ class Complete:
 
     written  the axes that somebody wrote
     refused  whether this is a step that goes further than the operator allows
+    follows  whether this is a later step of a session
     """
 
     values: Mapping[str, Value]
     written: frozenset[str]
     batch: int
     refused: bool = False
+    follows: bool = False
 
     def integer(self, axis: str) -> int:
         """The value of an axis that holds one integer."""
@@ -106,17 +107,11 @@ class Complete:
             values |= {"q_len": step.q_len, "past_len": past_len, "kv_len": "auto"}
             if number:
                 values["past"] = "auto"
-            values["capacity"] = self._capacity_of(step, past)
-            yield Complete(values, self.written - {"steps"}, self.batch, step.refused)
+            yield Complete(values, self.written - {"steps"}, self.batch, step.refused, number > 0)
 
-    def _capacity_of(self, step: Step, past: tuple[int, ...]) -> Value:
-        """The buffers that a step has: those of GroupQueryAttention grow, by a chunk where it says its tokens."""
-        capacity = self.values["capacity"]
-        if steps.grown(self.values["op"], capacity, past, self.values["window_cache"]):
-            return "exact"
-        if self.values["query_seqlens"] is True and isinstance(capacity, int):
-            return max(capacity, max(past) + max(step.q_len))
-        return capacity
+    def grows(self, capacity: int) -> bool:
+        """Whether a buffer of GroupQueryAttention grows: its past fills it, or the graph says which tokens are new."""
+        return self.values["query_seqlens"] is True or self.largest("past_len") >= capacity
 
     @property
     def cross(self) -> bool:

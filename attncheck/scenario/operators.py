@@ -118,7 +118,7 @@ def _differ(value: Value) -> bool:
 
 
 def _told(case: Complete) -> Iterator[Impossible]:
-    """What query_seqlens needs: past buffers, and room for every chunk with its padding."""
+    """What query_seqlens needs: past buffers. Of present it says by itself that every chunk fits, padding included."""
     if case.values["query_seqlens"] is not True or not case.lists_fit:
         return
     if case.values["window_cache"] is True:
@@ -128,11 +128,6 @@ def _told(case: Complete) -> Iterator[Impossible]:
         message = "`query_seqlens` needs past buffers, but there is no past"
         hint = "add a `past_len`, a `capacity`, or `past: empty`"
         yield Impossible(Mistake.BUFFERS, ("query_seqlens",), message, hint)
-    rows = case.largest("q_len")
-    if isinstance(capacity, int) and longest + rows > capacity:
-        message = f"a chunk of {rows} rows, padding included, after {longest} keys does not fit into {capacity} slots"
-        hint = f"capacity: {longest + rows} or more"
-        yield Impossible(Mistake.CAPACITY, ("capacity", "query_seqlens"), message, hint)
 
 
 def _quantised(case: Complete) -> Iterator[Impossible]:
@@ -165,7 +160,7 @@ def _sparse(case: Complete) -> Iterator[Impossible]:
         yield Impossible(Mistake.HEADS, ("sparse_layouts", "heads"), message, "use a divisor of heads")
 
 
-_NEVER_IDLE = {
+_NEVER_IDLE: dict[str, str] = {
     "gqa": "seqlens_k holds the tokens less one, and says of each entry that has any that its last rows are new",
     "sparse": "key_total_sequence_lengths says of each entry that its last rows are new",
     "mha": "a mask of keys says which keys count, and after a past every entry has as many new ones",

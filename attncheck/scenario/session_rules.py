@@ -111,7 +111,9 @@ def _beyond_capacity(call: Complete) -> bool:
     """Whether the keys of a call do not fit: into buffers, that is, which do not grow; pages are added at will."""
     capacity = call.values["capacity"]
     fixed = call.values["window_cache"] is not True and call.values["op"] != "paged"
-    return fixed and isinstance(capacity, int) and call.longest > capacity
+    if not fixed or not isinstance(capacity, int) or call.longest <= capacity:
+        return False
+    return call.values["op"] != "gqa" or not call.grows(capacity)
 
 
 def _beyond_caches(call: Complete) -> bool:

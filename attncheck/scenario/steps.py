@@ -120,13 +120,14 @@ def after(past_len: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(past + kept for past, kept in zip(past_len, new, strict=True))
 
 
-def grown(op: object, capacity: object, past_len: tuple[int, ...], window_cache: object) -> bool:
+def _grown(scenario: Scenario, past: int) -> bool:
     """Whether the past fills a buffer of GroupQueryAttention, which then is one that grows: present is a past longer.
 
     By its text past_key is "of length max_sequence_length" where it is shared, "otherwise of length
     past_sequence_length", and a past of that length is both.
     """
-    return op == "gqa" and isinstance(capacity, int) and not window_cache and max(past_len) >= capacity
+    capacity = scenario.capacity
+    return scenario.op == "gqa" and capacity is not None and not scenario.window_cache and past >= capacity
 
 
 def calls(scenario: Scenario) -> tuple[Scenario, ...]:
@@ -154,7 +155,7 @@ def calls(scenario: Scenario) -> tuple[Scenario, ...]:
                 q_len=step.q_len,
                 past_len=past,
                 kv_len=after(past, step.q_len),
-                capacity=None if grown(scenario.op, capacity, past, scenario.window_cache) else capacity,
+                capacity=None if _grown(scenario, max(past)) else capacity,
                 past=first_past if number == 1 else "auto",
                 steps=(),
                 within=Within(number, first, step.accept),

@@ -241,8 +241,8 @@ def test_an_mha_graph_holds_a_copy_of_each_kv_head_for_its_query_heads() -> None
         ("op: gqa, capacity: 3, steps: [{q_len: 3}, {q_len: 2}]",
          "op: gqa, capacity: 3, steps: [{q_len: 3}, {q_len: 2, refused: true}]"),
         (
-            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 7",
-            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 6",
+            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 4",
+            "q_len: [1, 3], past_len: [4, 1], query_seqlens: true, capacity: 3",
         ),
         ("past: empty, past_len: [0, 0]", "past: empty, capacity: 4"),
         ("sink: true, smooth: false", "sink: true, smooth: true"),
