@@ -186,6 +186,11 @@ class CaseEntry:
     described: str = ""
     reproduce: str = ""
 
+    @property
+    def written(self) -> bool:
+        """Whether a line of a file says it: neither the command line nor a model has one."""
+        return self.line > 0 and not self.file.startswith("--")
+
 
 @dataclass(frozen=True)
 class BackendEntry:

@@ -63,7 +63,7 @@ def _run(report: Report) -> Iterator[Annotation]:
 def _failure(it: Failure) -> Annotation:
     lines = [headline(it.result), *(text for text in it.result.explanation if text not in headline(it.result))]
     lines += [f"{what}: {command}" for what, command in it.commands.items()]
-    place = (it.case.file, it.case.line) if not it.case.file.startswith("--") else ("", 0)
+    place = (it.case.file, it.case.line) if it.case.written else ("", 0)
     return Annotation(f"{it.case.id} on {label(it.result)}", "\n".join(lines), *place)
 
 

@@ -96,7 +96,7 @@ def _item(case: CaseEntry, result: ResultEntry) -> Item:
     facts = _facts(case, result)
     if kind:
         child = ET.SubElement(item, kind, {"type": str(_type(result)), "message": said(headline(result))})
-        where = [f"{case.file}:{case.line}"] if case.line else []
+        where = [f"{case.file}:{case.line}"] if case.written else []
         child.text = said("\n".join([*where, *result.explanation]))
     if kind and kind != "skipped":
         facts |= Failure(case, result).commands
@@ -129,7 +129,7 @@ def _type(result: ResultEntry) -> str:
 def _facts(case: CaseEntry, result: ResultEntry) -> dict[str, str]:
     """What a viewer may want of any item; empty where there is nothing to say."""
     return {
-        "at": f"{case.file}:{case.line}" if case.line else case.file,
+        "at": f"{case.file}:{case.line}" if case.written else case.file,
         "about": case.about or case.described,
         "tags": ", ".join(case.tags),
         "verdict": str(result.verdict),

@@ -116,7 +116,7 @@ def _row(it: Failure) -> tuple[str, ...]:
 def _details(it: Failure) -> str:
     """One failure, folded: what the terminal says of it, the last words of its process, and what to run next."""
     first = headline(it.result)
-    lines = [f"{it.case.file}:{it.case.line}"] if it.case.line else []
+    lines = [f"{it.case.file}:{it.case.line}"] if it.case.written else []
     lines += [*([it.case.about] if it.case.about else []), first]
     lines += [words for words in it.result.explanation if words not in first]
     lines += [f"| {words}" for words in it.result.stderr[-8:]]

@@ -172,11 +172,12 @@ def test_what_is_wrong_with_the_run_itself_comes_first() -> None:
     assert [it["title"] for it in annotated(run)] == ["backend ort-cpu could not start", "the run was interrupted"]
 
 
-def test_a_case_without_a_file_is_annotated_nowhere() -> None:
+def test_a_case_without_a_file_is_told_of_no_line() -> None:
     (case,) = failing(1).cases
     of_the_command_line = replace(failing(1), cases=(replace(case, file="--case", line=1),))
     (one,) = annotated(of_the_command_line)
     assert one["file"] == ""
+    assert "--case:1" not in junit.text(of_the_command_line) + markdown.text(of_the_command_line)
 
 
 def test_a_name_of_any_length_gives_a_title_that_github_takes() -> None:
