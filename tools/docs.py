@@ -15,6 +15,7 @@ from typing import get_args
 
 from ruamel.yaml import YAML
 
+from attncheck.cli.beginning import WORKFLOW, contents
 from attncheck.cli.document import flag_table, help_text, meaning, status_table, verdict_table
 from attncheck.cli.main import COMMANDS
 from attncheck.relations.table import RELATIONS, related
@@ -76,6 +77,11 @@ def action_inputs() -> str:
     return table(("input", "what it is", "default"), rows)
 
 
+def workflow() -> str:
+    """The workflow that `attncheck init` writes."""
+    return f"```yaml\n{contents()[WORKFLOW].rstrip()}\n```"
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("exit-codes.md", "exit-codes"): exit_codes,
     ("expectations.md", "keys"): expectation_document.keys_table,
@@ -87,6 +93,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     **{("verdicts/flags.md", str(flag)): partial(meaning, flag) for flag in Flag},
     ("bundle.md", "answers"): answers,
     ("ci.md", "inputs"): action_inputs,
+    ("ci.md", "workflow"): workflow,
     ("relations.md", "relations"): relations,
     ("relations.md", "operators"): related_operators,
     ("conformance.md", "backends"): official.table,

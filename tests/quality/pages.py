@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,7 @@ def do(step: File | Command, folder: Path, replaced: dict[str, str]) -> None:
     outcome = subprocess.run(
         ["bash", "-c", text],
         cwd=folder,
-        env=environment(folder),
+        env=environment(folder / ".venv"),
         capture_output=True,
         text=True,
         timeout=900,
@@ -94,7 +95,12 @@ def do(step: File | Command, folder: Path, replaced: dict[str, str]) -> None:
         assert fits(step.shown, outcome.stdout.splitlines()), "the page shows\n" + "\n".join(step.shown) + f"\n\n{told}"
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """A reader's: the folder's own .venv where there is one, nothing of the checkout's."""
-    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    return kept | {"PATH": f"{folder / '.venv' / 'bin'}{os.pathsep}{kept['PATH']}"}
+def environment(own: Path) -> dict[str, str]:
+    """A reader's: the environment that the page has told to make, and nothing of the checkout's; else this one."""
+    found = dict(os.environ)
+    scripts = Path(sys.executable).parent
+    if own.exists():
+        scripts = own / "bin"
+        found.pop("PYTHONPATH", None)
+        found.pop("VIRTUAL_ENV", None)
+    return found | {"PATH": f"{scripts}{os.pathsep}{found['PATH']}"}

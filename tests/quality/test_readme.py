@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from attncheck.cli.main import COMMANDS
+from tests.quality.pages import Command, File, do, read
+
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
-def commands() -> list[str]:
-    """The attncheck commands of the section on a first scenario that need nothing but its file."""
-    return [
-        line.partition("  #")[0].strip()
-        for line in re.findall(r"^    (attncheck .+)$", README, re.MULTILINE)
-        if "mine.yaml" in line or "--case" in line
-    ]
+def save(page: Path, folder: Path) -> None:
+    for step in read(page):
+        if isinstance(step, File):
+            do(step, folder, {})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    path = tmp_path_factory.mktemp("reader")
-    (path / "mine.yaml").write_text(text, encoding="utf-8")
-    return path
+def test_the_first_scenario_passes_in_all_of_its_six_cases(tmp_path: Path) -> None:
+    save(README, tmp_path)
+    do(Command("python -m attncheck run mine.yaml", 0, ("...", "6 passed in 1.0s")), tmp_path, {})
 
 
-def attncheck(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "attncheck", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the commands are written for a POSIX shell")
+def test_every_command_of_the_readme_does_what_it_shows(tmp_path: Path) -> None:
+    save(TUTORIAL, tmp_path)
+    steps = list(read(README))
+    assert sum(isinstance(step, Command) for step in steps) == 9
+    for step in steps:
+        do(step, tmp_path, {})
 
 
-def test_the_first_scenario_passes_in_all_of_its_six_cases(folder: Path) -> None:
-    outcome = attncheck(folder, "run", "mine.yaml")
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert outcome.stdout.splitlines()[-1].startswith("6 passed")
-
-
-@pytest.mark.parametrize("command", commands())
-def test_each_command_of_the_first_scenario_works(command: str, folder: Path) -> None:
-    outcome = attncheck(folder, *shlex.split(command)[1:])
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-
-
-def test_the_section_has_commands() -> None:
-    assert len(commands()) == 6
+def test_every_command_that_there_is_stands_in_the_table() -> None:
+    text = README.read_text(encoding="utf-8")
+    rows = text[text.index("| command | what it does") :].partition("\n\n")[0].splitlines()[2:]
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])) == sorted(COMMANDS)
