@@ -14,7 +14,8 @@ from attncheck.shipped import scenarios_dir, shaders_dir
 
 PACKAGES = (
     *("numpy", "onnx", "onnxruntime", "wgpu"),
-    *("click", "filelock", "packaging", "platformdirs", "protobuf", "psutil", "pydantic", "rich", "ruamel.yaml"),
+    *("click", "filelock", "jinja2", "packaging", "platformdirs", "protobuf", "psutil", "pydantic", "rich"),
+    "ruamel.yaml",
 )
 """What attncheck depends on, the packages that compute first."""
 
