@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attncheck.compare.diagnosis import diagnose
+from attncheck.compare.diagnosis import Diagnosis, diagnose
+from attncheck.engine import sessions
 from attncheck.graph import read, write
+from attncheck.graph.session import session
 from attncheck.oracle import attention
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.wrong import masks
@@ -19,11 +21,12 @@ from attncheck.oracle.wrong.blocks import HYPOTHESES
 from attncheck.oracle.wrong.catalogue import CATALOGUE
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.kernel import compute
-from attncheck.oracle.wrong.recipe import Recipe, Tile, softmax
+from attncheck.oracle.wrong.recipe import Recipe
 from attncheck.problem import Arrays, Problem, role_of
 from attncheck.scenario.model import Scenario, Tolerance
 from attncheck.tensors.dtypes import narrow
 from tests.drawing import scenario
+from tests.unit.test_shipped_scenarios import EVERY
 from tests.unit.test_wrong import BY_NAME, EXTRAS, FEATURED, FEATURES, masked
 
 Outputs = dict[str, NDArray[Any]]
@@ -311,10 +314,12 @@ def test_a_problem_whose_intervals_have_no_convention_is_diagnosed_all_the_same(
     assert diagnose(other, inputs, answers, outputs, "f32").words == "output zero in head 2"
 
 
-def test_a_wrong_kernel_may_have_rows_without_a_single_slot() -> None:
-    """A cache that has evicted everything: diagnosing a fault there must not be a fault of its own."""
-    none = np.zeros((1, 1, 1, 2, 0))
-    tile = Tile(none, none > 0, np.zeros((1, 1, 1, 0)), np.arange(0), slice(0, 1), slice(0, 2))
-    assert softmax(tile).shape == none.shape
-    sunk = replace(tile, sinks=np.zeros((1, 1, 1, 1)))
-    assert softmax(sunk).shape == none.shape
+@pytest.mark.parametrize("case", ["gqa.yaml::window-cache-and-chunks:capacity=5", "paged.yaml::window:window=5"])
+def test_a_fault_is_judged_where_a_suspected_kernel_keeps_nothing_of_what_a_row_looks_at(case: str) -> None:
+    """A cache that has evicted it, or pages that end before it: a suspect then has no slots to weigh there."""
+    (drawn,) = (it for it in EVERY if it.id == f"shipped/{case}")
+    step = sessions.steps(session(drawn))[-1]
+    outputs = {it.output: narrow(np.nan_to_num(it.values), step.problem.dtype).copy() for it in step.answers}
+    outputs[step.problem.outputs[0].tensor.name].reshape(-1)[::3] += 1.0
+    found = diagnose(step.problem, step.case.inputs, step.answers, outputs, "f32")
+    assert found == Diagnosis(), "wrong everywhere, and like nothing known"

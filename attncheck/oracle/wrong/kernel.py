@@ -163,6 +163,8 @@ def _attend(recipe: Recipe, q: Float, keys: Float, values: Float) -> tuple[Float
     scores = None if problem.scores is None else np.zeros((*grouped.shape[:-1], problem.scores.slots))
     for members, part in recipe.parts or _blocks(problem):
         low, high = _reach(problem, members, part)
+        # A kernel that keeps too little may have nothing where the row looks.
+        high = min(high, keys.shape[2])
         if low >= high:
             continue
         dims = slice(recipe.score_dims)

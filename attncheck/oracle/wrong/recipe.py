@@ -50,7 +50,7 @@ class Results:
 def softmax(tile: Tile) -> Float:
     """The weights of a right kernel; a row that sees no key has none."""
     seen = np.where(tile.shown, tile.score, -np.inf)
-    top = np.max(seen, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.max(seen, axis=-1, keepdims=True)
     if tile.sinks.shape[-1]:
         top = np.maximum(top, np.max(tile.sinks, axis=-1, keepdims=True))
     weight = np.exp(seen - finite(top))
