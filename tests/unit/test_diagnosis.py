@@ -319,7 +319,7 @@ def test_a_fault_is_judged_where_a_suspected_kernel_keeps_nothing_of_what_a_row_
     """A cache that has evicted it, or pages that end before it: a suspect then has no slots to weigh there."""
     (drawn,) = (it for it in EVERY if it.id == f"shipped/{case}")
     step = sessions.steps(session(drawn))[-1]
-    outputs = {it.output: narrow(np.nan_to_num(it.values), step.problem.dtype).copy() for it in step.answers}
+    outputs: Outputs = {it.output: narrow(np.nan_to_num(it.values), step.problem.dtype) for it in step.answers}
     outputs[step.problem.outputs[0].tensor.name].reshape(-1)[::3] += 1.0
     found = diagnose(step.problem, step.case.inputs, step.answers, outputs, "f32")
     assert found == Diagnosis(), "wrong everywhere, and like nothing known"
