@@ -31,8 +31,8 @@ COLOURS = {"white", "black", "yellow", "blue", "green", "orange", "red", "purple
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the steps are written for bash")
 
 
-def workflows() -> list[dict[str, Any]]:
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+def workflows(name: str = "ci.md") -> list[dict[str, Any]]:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     return [YAML(typ="safe").load(it) for it in re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)]
 
 
@@ -84,11 +84,16 @@ def test_the_reports_are_kept_whatever_the_run_came_to() -> None:
     assert STEPS[-1]["with"]["path"] == "${{ inputs.report-folder }}"
 
 
-def test_the_workflow_of_the_action_gives_it_inputs_that_it_has_and_options_that_there_are() -> None:
-    used, _ = workflows()
-    (step,) = (it for it in steps(used) if "attncheck@" in it.get("uses", ""))
+@pytest.mark.parametrize("page", ["ci.md", "howto-versions.md"])
+def test_the_workflow_of_the_action_gives_it_inputs_that_it_has_and_options_that_there_are(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "released.json").touch()
+    (step,) = (it for it in steps(workflows(page)[0]) if "attncheck@" in it.get("uses", ""))
     assert set(step["with"]) <= set(ACTION["inputs"])
-    assert configured("run", step["with"]["args"].split()).params["fail_on"]
+    given = configured("run", step["with"]["args"].split()).params
+    assert given["fail_on"] or given["baseline"]
 
 
 def test_the_second_workflow_keeps_its_reports_and_needs_nothing_of_the_action() -> None:
