@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from attncheck.cli import baselines, configuration, expectations, options, sharing
-from attncheck.cli.invocation import SHRINKING, Invocation, said
+from attncheck.cli.invocation import KEPT, SHRINKING, Invocation, said
 from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
 from attncheck.reports.table import Detail
@@ -60,4 +60,6 @@ def wanted(
         reports=tuple(map(Wish.read, given["report"])),
         invocation=Invocation.of(ctx, *program),
         shrinking=Invocation.of(ctx, "attncheck", "minimize", kept=SHRINKING),
+        # What other commands run, relations and official tests, is nothing that `show` takes.
+        showing=None if program else Invocation.of(ctx, "attncheck", "show", "--result", kept=KEPT - {"backend"}),
     )

@@ -72,6 +72,8 @@ class Wanted:
     invocation: Invocation
     shrinking: Invocation | None
     """The words of `minimize`, where it takes the ids of this run."""
+    showing: Invocation | None
+    """The words of `show --result`, where it takes them."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +147,7 @@ def commands_of(wanted: Wanted, chosen: Chosen) -> Commands:
     """How a case of this run is run again, and shrunk: not at all where its ids are not for `minimize`."""
     shrinking = wanted.shrinking.on(Commands.CASE, Commands.BACKEND) if wanted.shrinking is not None else ()
     called = {name: word for name, word in chosen.called.items() if name != word}
-    # What other commands run, relations and official tests, is nothing that `show` takes.
-    words = wanted.invocation.words
-    shown = wanted.invocation.program == Invocation.program
-    showing = ("attncheck", "show", Commands.CASE, "--result", *words) if shown else ()
+    showing = wanted.showing.on(Commands.CASE, Commands.BACKEND) if wanted.showing is not None else ()
     return Commands(wanted.invocation.on(Commands.CASE), shrinking, called, showing)
 
 

@@ -105,7 +105,7 @@ class Commands:
     """How one case of a run is run again by itself, and how it is shrunk: shell words, CASE and BACKEND among them.
 
     running    the words that run a case; shrinking: those that shrink it on a backend, none where nothing does
-    showing    those that show the whole of its results, none where nothing does
+    showing    those that show the whole of its result on a backend, none where nothing does
     called     backend -> what the command line calls it, where that is not its name
     """
 
@@ -121,14 +121,17 @@ class Commands:
         """The shell command that runs `case` alone."""
         return shlex.join(case if word == self.CASE else word for word in self.running)
 
-    def show(self, case: str) -> str:
-        """The shell command that shows the whole of the results of `case`; empty where there is none."""
-        return shlex.join(case if word == self.CASE else word for word in self.showing)
+    def show(self, case: str, backend: str) -> str:
+        """The shell command that shows the whole of the result of `case` on `backend`; empty where there is none."""
+        return self._on(self.showing, case, backend)
 
     def minimize(self, case: str, backend: str) -> str:
         """The shell command that shrinks `case` on `backend`; empty where there is none."""
+        return self._on(self.shrinking, case, backend)
+
+    def _on(self, words: tuple[str, ...], case: str, backend: str) -> str:
         there = {self.CASE: case, self.BACKEND: self.called.get(backend, backend)}
-        return shlex.join(there.get(word, word) for word in self.shrinking)
+        return shlex.join(there.get(word, word) for word in words)
 
 
 @dataclass(frozen=True)

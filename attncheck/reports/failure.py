@@ -17,6 +17,9 @@ from attncheck.vocabulary import Verdict
 MOST = 6
 """Lines below the row of a failure."""
 
+SHORTER = (2, 1)
+"""Lines of what wrong numbers equal, where something else would not be told for it: its first words say most."""
+
 INDENT = "    "
 QUOTED = "| "
 """Stands before what a process wrote itself."""
@@ -93,9 +96,12 @@ def _kept(every: list[Piece], width: int | None) -> list[Piece]:
     for first, second, how in JOINED:
         if _height(every, width) >= MOST:
             every = _joined(every, first, second, how, width)
+    for most in SHORTER:
+        if _height(every, width) >= MOST:
+            every = [_shortened(it, most, width) if it.rank is Rank.EQUALS else it for it in every]
     while _height(every, width) >= MOST:
         least = max(piece.rank for piece in every)
-        if least <= Rank.MESSAGE:
+        if least <= Rank.EQUALS:
             return _cut(every, width)
         # Of what a process wrote the end says most, of anything else the beginning.
         of_least = [at for at, piece in enumerate(every) if piece.rank == least]
@@ -114,7 +120,7 @@ def _joined(every: list[Piece], first: Rank, second: Rank, between: str, width: 
     other = next((it for it in every if it.rank is second), None)
     if one is None or other is None:
         return every
-    both = replace(one, text=f"{one.text}{between}{other.text}")
+    both = Piece(min(first, second), f"{one.text}{between}{other.text}")
     if len(both.lines(width)) > 1:
         return every
     return [both if it is one else it for it in every if it is not other]
@@ -124,8 +130,15 @@ def _cut(every: list[Piece], width: int | None) -> list[Piece]:
     """With so much of the longest piece as there is room for."""
     longest = max(every, key=lambda it: len(it.lines(width)))
     room = MOST - 1 - _height([it for it in every if it is not longest], width)
-    texts = [it.text.strip() for it in longest.lines(width)][: max(1, room)]
-    return [Piece(it.rank, "\n".join(texts) + CUT) if it is longest else it for it in every]
+    return [_shortened(it, max(1, room), width) if it is longest else it for it in every]
+
+
+def _shortened(piece: Piece, most: int, width: int | None) -> Piece:
+    """A piece of at most so many lines, with a mark where more of it was."""
+    if len(piece.lines(width)) <= most:
+        return piece
+    lines = piece.lines(None if width is None else width - len(CUT))
+    return replace(piece, text="\n".join(it.text.strip() for it in lines[:most]) + CUT)
 
 
 def _height(every: list[Piece], width: int | None) -> int:

@@ -12,7 +12,8 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII = " .:-=+*#@"
 """What a cell looks like, by how far it is out: nothing is compared, within tolerance, then from little to much."""
 
-NOT_FINITE = "!"
+BEYOND = "!"
+"""A cell in which something is not finite, or not equal where it must be exactly."""
 FEWEST = 2
 """Cells of which a strip is made: one says no more than the numbers above it."""
 
@@ -29,7 +30,7 @@ def strip(picture: Picture, ramp: str, room: int | None) -> str:
     title = f"head {picture.head}, {axis.name} 0 to {axis.size - 1}  "
     most = largest(cells)
     legend = f"  {ramp[1]} in tolerance, {ramp[-1]} {margin(most)}" if most > 1 else f"  {ramp[1]} in tolerance"
-    legend += f", {NOT_FINITE} not finite" if any(isinstance(it, str) for it in cells) else ""
+    legend += f", {BEYOND} beyond any tolerance" if any(isinstance(it, str) for it in cells) else ""
     if room is not None:
         cells = _fewer(cells, room - len(title) - len(legend))
     if len(cells) < FEWEST:
@@ -68,7 +69,7 @@ def char(cell: Cell, most: float, ramp: str) -> str:
     if cell is None:
         return ramp[0]
     if isinstance(cell, str):
-        return NOT_FINITE
+        return BEYOND
     if cell <= 1:
         return ramp[1]
     share = math.log(cell) / math.log(most)

@@ -48,13 +48,13 @@ class Table:
         detail: Detail,
         command: Callable[[str], str],
         shrink: Callable[[str, str], str] | None = None,
-        inspect: Callable[[str], str] | None = None,
+        inspect: Callable[[str, str], str] | None = None,
         ramp: str = BLOCKS,
     ) -> None:
         """What stands below the rows, and how.
 
         command   runs the case of an id
-        shrink    where there is such a command, shrinks it on a backend; inspect: shows the whole of its results
+        shrink    where there is such a command, shrinks it on a backend; inspect: shows the whole of its result there
         ramp      the characters of a strip
         """
         self._inspect = inspect
@@ -133,7 +133,7 @@ class Table:
     def _explanation(self, result: Result) -> list[Line]:
         """What a row cannot hold: of a failure the six lines that say most, and to whom wants it all that there is."""
         if self._detail is not Detail.VERBOSE and rows.fails(result):
-            command = self._inspect(result.case) if self._inspect is not None else ""
+            command = self._inspect(result.case, result.backend) if self._inspect is not None else ""
             return failure.lines(result, self._layout.width, self._ramp, command)
         lines: list[Line] = []
         for text in explanation.lines(result, verbose=self._detail is Detail.VERBOSE):

@@ -100,9 +100,9 @@ def test_a_case_is_run_on_every_backend_and_told_whole(folder: Path) -> None:
     ]
     assert re.search(r"^ +error \S+ / tolerance \S+ = margin \S+$", ran.stdout, re.MULTILINE)
     assert f"\n  attncheck run edges.yaml::plain {' '.join(how)}\n" in ran.stdout
-    # The line that a failing row of `run` ends with is this very command.
+    # The line that a failing row of `run` ends with is this command, for the backend of the row.
     row = attncheck("run", "edges.yaml::plain", *how, folder=folder)
-    assert f"next: attncheck show edges.yaml::plain --result {' '.join(how)}\n" in row.stdout
+    assert f"next: attncheck show --result edges.yaml::plain --backend {FAULTY}:segfault\n" in row.stdout
 
 
 def test_a_backend_that_does_not_start_ends_it_with_its_code(folder: Path) -> None:

@@ -103,6 +103,16 @@ def test_where_there_is_more_than_fits_lines_are_shared_and_the_least_goes_first
     ]
 
 
+def test_what_numbers_equal_is_cut_before_the_place_or_who_is_alone_goes() -> None:
+    step = AtStep(1, 5)
+    lines = told(wrong(picture=PICTURE, diagnosis="equals one thing or another, " * 12, attribution=ALONE, step=step))
+    assert lines[:3] == ["    step 1 of 5 is the first to go wrong", *told(wrong())[:2]]
+    assert lines[3].startswith("    equals one thing or another, ")
+    assert lines[3].endswith(" ..")
+    assert lines[4] == "    wgsl is wrong: ort-cpu agrees with the oracle"
+    assert lines[5] == f"    the rest: {COMMAND}"
+
+
 def test_of_what_a_crashed_process_wrote_the_end_is_told() -> None:
     stderr = "".join(f"line {number}\n" for number in range(20))
     result = events.result("a.yaml::b", Verdict.CRASH, message="ended by SIGSEGV", stderr=stderr)
@@ -126,8 +136,9 @@ def test_without_a_command_the_verdict_s_explanation_is_next() -> None:
 def test_a_strip_goes_from_in_tolerance_to_the_largest_margin_by_orders_of_magnitude() -> None:
     margins = (0.0, 1.0, 10.0, 1e3, 1e6)
     picture = pictured((*((it, 0.0) for it in margins), (None, None), (0.5, "NaN"), ("Infinity", None)))
-    assert strip(picture, BLOCKS, None) == "head 3, query 0 to 127  ▁▁▃▅█ !!  ▁ in tolerance, █ 1.0e6, ! not finite"
-    assert strip(picture, ASCII, None) == "head 3, query 0 to 127  ..-+@ !!  . in tolerance, @ 1.0e6, ! not finite"
+    beyond = "! beyond any tolerance"
+    assert strip(picture, BLOCKS, None) == f"head 3, query 0 to 127  ▁▁▃▅█ !!  ▁ in tolerance, █ 1.0e6, {beyond}"
+    assert strip(picture, ASCII, None) == f"head 3, query 0 to 127  ..-+@ !!  . in tolerance, @ 1.0e6, {beyond}"
 
 
 def test_a_strip_of_one_row_goes_along_its_dims() -> None:
@@ -152,4 +163,4 @@ def test_what_has_one_cell_or_none_is_no_strip(cells: tuple[tuple[Cell, ...], ..
 
 def test_a_strip_of_nothing_but_nan_has_no_largest_margin() -> None:
     drawn = strip(pictured((("NaN",), ("NaN",))), BLOCKS, None)
-    assert drawn == "head 3, query 0 to 127  !!  ▁ in tolerance, ! not finite"
+    assert drawn == "head 3, query 0 to 127  !!  ▁ in tolerance, ! beyond any tolerance"
