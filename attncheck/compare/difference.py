@@ -37,6 +37,14 @@ def axes(where: Place, role: str) -> tuple[str, str, str, str]:
 
 
 @dataclass(frozen=True)
+class Term:
+    """One of the numbers that a tolerance is the sum of: which, and how much (docs/tolerance.md)."""
+
+    of: str
+    value: float
+
+
+@dataclass(frozen=True)
 class Difference:
     """One output held against one expectation, at its worst element (largest error / tolerance).
 
@@ -48,6 +56,7 @@ class Difference:
     got, expected   the two values at the worst element
     compared, failing, nonfinite   numbers of elements
     above      how many of the failing ones are larger than they must be; NaN is neither larger nor smaller
+    terms      what the tolerance at the worst element is the sum of; empty where it is another result's
     """
 
     role: str
@@ -64,6 +73,7 @@ class Difference:
     failing: int
     nonfinite: int
     above: int = 0
+    terms: tuple[Term, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -11,7 +11,7 @@ subnormal results to 0, as WGSL lets it: for arithmetic in float32 only where th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.compare.arithmetic import Compute
-from attncheck.compare.difference import Difference, Place
+from attncheck.compare.difference import Difference, Place, Term
 from attncheck.graph.case import Output
 from attncheck.oracle.answer import Answer
 from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
@@ -145,14 +145,28 @@ def unit(storage: DType, compute: Compute) -> float:
 
 def tolerances(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> Float:
     """How far each element of an output may lie from the oracle, in the answer's shape."""
+    return _sum(_terms(answer, storage, compute, override))
+
+
+def _sum(terms: Mapping[str, Float]) -> Float:
+    first, *others = terms.values()
+    return sum(others, first)
+
+
+def _terms(answer: Answer, storage: DType, compute: Compute, override: Tolerance | None) -> dict[str, Float]:
+    """What the tolerances are sums of, by name, each in the answer's shape."""
     if override is not None:
-        return np.full(answer.values.shape, override.max_abs)
-    bound = CONSTANT[compute] * unit(storage, compute) * answer.compute + STORAGE * storage.roundoff * answer.storage
+        return {"given": np.full(answer.values.shape, override.max_abs)}
+    found = {
+        f"arithmetic in {compute}": CONSTANT[compute] * unit(storage, compute) * answer.compute,
+        f"storage in {storage.name}": STORAGE * storage.roundoff * answer.storage,
+    }
     if compute == "mixed" and answer.weights is not None:
-        bound += WEIGHTS * storage.roundoff * answer.weights
+        found["rounded weights"] = WEIGHTS * storage.roundoff * answer.weights
+    bound = _sum(found)
     # Arithmetic in float32 meets the subnormals of a narrower dtype only when it stores a number that is one of them.
     flushed = (bound > 0.0) & ((compute == "native") | (np.abs(answer.values) <= storage.smallest_normal + bound))
-    return bound + np.where(flushed, storage.smallest_normal, 0.0)
+    return {**found, "smallest normal number": np.where(flushed, storage.smallest_normal, 0.0)}
 
 
 def _difference(
@@ -166,7 +180,8 @@ def _difference(
     override: Tolerance | None,
 ) -> Difference:
     role = role_of(problem.outputs, answer.output)
-    tolerance = tolerances(answer, dtype(problem.dtype), compute, override)
+    parts = _terms(answer, dtype(problem.dtype), compute, override)
+    tolerance = _sum(parts)
     boundless = answer.stated & np.isfinite(answer.values) & ~np.isfinite(tolerance)
     if boundless.any():
         raise Incomparable(
@@ -174,8 +189,11 @@ def _difference(
             "the rounding error overflows; give the case plainer numbers"
         )
     found = held(role.name, answer.output, subject, against, *by_place(problem, answer, got, expected, tolerance))
-    at = role.tensor.scattered
-    return found if at is None or not at.page else replace(found, place=replace(found.place, paged=True))
+    at = (found.place.batch, found.place.head, found.place.row, found.place.dim)
+    terms = ((name, float(judged_heads(each, role)[at])) for name, each in parts.items())
+    found = replace(found, terms=tuple(Term(name, value) for name, value in terms if value > 0.0))
+    pages = role.tensor.scattered
+    return found if pages is None or not pages.page else replace(found, place=replace(found.place, paged=True))
 
 
 def by_place(

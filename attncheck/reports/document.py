@@ -266,4 +266,5 @@ def _difference(it: Difference) -> DifferenceEntry:
         nonfinite=it.nonfinite,
         above=it.above,
         passed=it.passed,
+        terms=it.terms,
     )

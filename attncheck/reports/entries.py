@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
+from attncheck.compare.difference import Term
 from attncheck.compare.picture import Picture
 from attncheck.engine.events import Expected
 from attncheck.oracle.conventions import Convention
@@ -44,6 +45,7 @@ class DifferenceEntry:
     error      absolute difference there; tolerance: what it may be; margin: error / tolerance
     max_abs    the largest absolute difference of all compared elements
     above      how many of the failing elements are larger than they must be
+    terms      what the tolerance at the worst element is the sum of
     """
 
     role: str
@@ -66,6 +68,7 @@ class DifferenceEntry:
     nonfinite: int
     above: int
     passed: bool
+    terms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def lines(report: Report, case: CaseEntry, width: int | None, ramp: str) -> Iter
     yield line(case.id, "heading")
     for text in filter(None, (case.about, case.described)):
         yield from paragraph(text, width, INDENT, hanging=INDENT)
-    written = f"written at {case.file}:{case.line}; " if case.file and case.line else ""
+    written = f"written at {case.file}:{case.line}; " if case.written else ""
     yield from paragraph(f"{written}digest {case.digest}", width, INDENT)
     for result in case.results:
         yield BLANK
@@ -81,6 +81,9 @@ def _difference(it: DifferenceEntry, width: int | None) -> Iterator[Line]:
     yield line(f"{DEEPER}got {it.got:.9g}, expected {it.expected:.9g}")
     arithmetic = f"error {number(it.error)} / tolerance {number(it.tolerance)} = margin {margin(it.margin)}"
     yield line(f"{DEEPER}{arithmetic}", "plain" if it.passed else "bad")
+    if it.terms:
+        told = " + ".join(f"{number(term.value)} {term.of}" for term in it.terms)
+        yield from paragraph(f"tolerance {number(it.tolerance)} = {told}", width, DEEPER, hanging=INDENT)
 
 
 def _commands(case: CaseEntry) -> Iterator[Line]:

@@ -99,6 +99,7 @@ def test_a_case_is_run_on_every_backend_and_told_whole(folder: Path) -> None:
         ("ort-cpu", "pass", "passed"),
     ]
     assert re.search(r"^ +error \S+ / tolerance \S+ = margin \S+$", ran.stdout, re.MULTILINE)
+    assert re.search(r"^ +tolerance \S+ = \S+ arithmetic in f32 \+ \S+ storage in float32$", ran.stdout, re.MULTILINE)
     assert f"\n  attncheck run edges.yaml::plain {' '.join(how)}\n" in ran.stdout
     # The line that a failing row of `run` ends with is this command, for the backend of the row.
     row = attncheck("run", "edges.yaml::plain", *how, folder=folder)

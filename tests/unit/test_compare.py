@@ -260,3 +260,19 @@ def test_a_tolerance_that_is_not_a_number_lets_nothing_pass() -> None:
         boundless = [replace(each, compute=np.full_like(each.compute, bound)) for each in answers]
         with pytest.raises(judge.Incomparable, match="no finite tolerance for"):
             judge.differences(problem, boundless, outputs, "f32", "kernel")
+
+
+@pytest.mark.parametrize(("dtype", "u"), [("float32", 2.0**-24), ("float16", 2.0**-11)])
+def test_a_tolerance_is_told_as_the_sum_that_it_is(dtype: str, u: float) -> None:
+    _, problem, answers, outputs = judged(dtype=dtype, q_len=(2, 4), past_len=(3, 3))
+    outputs["output"][1, 3, 17] += 1  # query 3, head 1, dim 1
+    found, key, _ = judge.differences(problem, answers, outputs, "native", "x")
+    at = (1, 3, 17)
+    told = {term.of: term.value for term in found.terms}
+    assert list(told) == ["arithmetic in native", f"storage in {dtype}", "smallest normal number"]
+    assert told["arithmetic in native"] == pytest.approx(6 * u * answers[0].compute[at])
+    assert told[f"storage in {dtype}"] == pytest.approx(2 * u * answers[0].storage[at])
+    assert sum(told.values()) == pytest.approx(found.tolerance)
+    assert (key.tolerance, key.terms) == (0.0, ())  # a copy has nothing to be wrong by
+    (given, *_) = judge.differences(problem, answers, outputs, "f32", "x", Tolerance(0.5))
+    assert [(term.of, term.value) for term in given.terms] == [("given", 0.5)]
