@@ -54,6 +54,11 @@ def narrow(values: NDArray[np.float64], name: str) -> NDArray[np.generic]:
     return values.astype(dtype(name).storage)
 
 
+def unknown(shape: tuple[int, ...], name: str) -> NDArray[np.generic]:
+    """NaN in the dtype's storage form: what stands where nobody knows what does."""
+    return narrow(np.full(shape, np.nan), name)
+
+
 def widen(stored: NDArray[np.generic], name: str) -> NDArray[np.float64]:
     """The exact float64 values of an array in the dtype's storage form, same shape; any NaN stays NaN."""
     with np.errstate(invalid="ignore"):  # a signalling NaN, as garbage in a GPU buffer may be, is no reason to warn

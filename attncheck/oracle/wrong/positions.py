@@ -10,6 +10,7 @@ import numpy as np
 from attncheck.oracle.wrong.entry import Wrong
 from attncheck.oracle.wrong.recipe import Float, Int, Recipe, turn
 from attncheck.problem import Arrays, Problem, Rotary
+from attncheck.tensors.dtypes import unknown
 
 
 def _positions(problem: Problem, how: Rotary) -> Int:
@@ -67,7 +68,7 @@ def _one_on(recipe: Recipe) -> Recipe:
     how = _given(recipe)
     inputs = dict(recipe.inputs)
     for name in how.caches:
-        inputs[name] = np.concatenate([inputs[name], np.full_like(inputs[name][:1], np.nan)])
+        inputs[name] = np.concatenate([inputs[name], unknown(inputs[name][:1].shape, recipe.problem.dtype)])
     return _rotating(recipe, replace(how, positions=(how.positions + 1).astype(np.int32)), inputs)
 
 
@@ -136,7 +137,7 @@ def _whole_head(recipe: Recipe) -> Recipe:
     inputs = dict(recipe.inputs)
     for name in how.caches:
         cache = inputs[name]
-        longer = np.full(len(cache) * half, np.nan, cache.dtype)
+        longer = unknown((len(cache) * half,), recipe.problem.dtype)
         longer[: cache.size] = cache.reshape(-1)
         inputs[name] = longer.reshape(-1, half)
     return _rotating(recipe, replace(how, dim=recipe.problem.head_dim), inputs)

@@ -12,7 +12,7 @@ from attncheck.oracle.bounded import exact
 from attncheck.oracle.wrong.entry import WrongOf
 from attncheck.oracle.wrong.recipe import Float, Int
 from attncheck.problem import Arrays, Rotary, RotaryProblem, Tensor, role_heads
-from attncheck.tensors.dtypes import widen
+from attncheck.tensors.dtypes import unknown, widen
 
 Turn = Callable[[RotaryProblem, Arrays, Float], Float]
 """Rows [batch, heads, rows, head_dim] as they came, to rows as a kernel leaves them."""
@@ -62,7 +62,7 @@ def _how(change: Callable[[RotaryProblem, Rotary], Rotary]) -> Turn:
         longer = dict(inputs)
         for name in (how.cos, how.sin):
             cache = inputs[name].reshape(-1, inputs[name].shape[-1])
-            end = np.full((max(0, last + 1 - len(cache)), cache.shape[1]), np.nan, cache.dtype)
+            end = unknown((max(0, last + 1 - len(cache)), cache.shape[1]), problem.dtype)
             longer[name] = np.concatenate([cache, end])
         return rotary.turn(exact(rows), how, longer, problem.dtype).values
 
@@ -125,7 +125,7 @@ def _whole_head(problem: RotaryProblem, inputs: Arrays, rows: Float) -> Float:
     longer = dict(inputs)
     for name in (problem.rotary.cos, problem.rotary.sin):
         cache = inputs[name]
-        taken = np.full((int(problem.rotary.positions.max(initial=0)) + 1) * half, np.nan, cache.dtype)
+        taken = unknown(((int(problem.rotary.positions.max(initial=0)) + 1) * half,), problem.dtype)
         taken[: cache.size] = cache.reshape(-1)[: taken.size]
         longer[name] = taken.reshape(-1, half)
     return rotary.turn(exact(rows), replace(problem.rotary, dim=2 * half), longer, problem.dtype).values
