@@ -91,7 +91,7 @@ REFUSED_ELSEWHERE = ("states-that-share-a-query", "empty-entry-of-a-prompt")
 
 
 def contradicts(section: str, said: str, name: str, kinds: set[str]) -> bool:
-    """Whether CPU does otherwise than a row says; nothing, or "as the oracle", is right; refusals and faults are told."""
+    """Whether CPU does otherwise than a row says: nothing, or "as the oracle", is right; the rest has to be told."""
     if section == ON_CUDA_ALONE:
         return kinds != {"refused"}
     of_cpu = said.startswith("the same") or "CPU" in said.replace("CPU: as the oracle", "").replace("on CPU", "")
