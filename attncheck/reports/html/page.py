@@ -51,7 +51,7 @@ def title(report: Report) -> str:
     if not report.cases:
         return "nothing ran"
     cases = plural(len(report.cases), "case")
-    return f"{wrong} of {cases} failed" if wrong else f"{cases}, none failed"
+    return f"{wrong:,} of {cases} failed" if wrong else f"{cases}, none failed"
 
 
 def _compared(report: Report) -> list[str]:

@@ -99,6 +99,7 @@ function keyLines(map, wrongRows) {
   if (all.length > MARKED) lines.push(h("li", null, `and ${all.length - MARKED} more lines alike`));
   if (map.sees) lines.push(h("li", { class: "key-line window" }, "the keys that a query sees"));
   if (wrongRows && wrongRows.some(Boolean)) lines.push(h("li", null, "a bar at the left: a query that is wrong"));
+  if (map.cells.some((row) => row.includes(null))) lines.push(h("li", null, "grey: nothing is compared"));
   return lines.length ? h("ul", null, ...lines) : null;
 }
 
