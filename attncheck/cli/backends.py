@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from attncheck.cli import options
+from attncheck.cli import completing, options
 
 
 @click.command(short_help="List the backends: which can run here, and why not.", context_settings=options.CONTEXT)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completing.backends)
 @click.pass_context
 def backends(ctx: click.Context, /, **given: Any) -> int:
     """List every backend, those of the configuration's [backends.NAME] tables too, and try to start each.

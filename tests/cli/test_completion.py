@@ -61,6 +61,7 @@ def offered(*words: str) -> list[str]:
         (("run", "--fail-on", "f"), ["flaky"]),
         (("run", "--report", "j"), ["json=", "junit="]),
         (("explain", "dev"), ["device-lost"]),
+        (("backends", "onnx"), ["onnx-ref"]),
         (("relate", "--relation", "four"), ["four-axes"]),
         (("completion", "z"), ["zsh"]),
     ],
