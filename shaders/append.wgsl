@@ -5,6 +5,7 @@
 //            3 cosine  4 sine [cache rows, rotary_dim / 2]; 2 to 4 are read where rotary_dim is not 0
 //            5 source [batch, heads, rows, dim] by strides, from source_first on  6 slots [batch, heads, capacity, dim] by strides
 //            7 beside [batch, heads, rows, beside_dim]  8 beside_slots, likewise; slots outside of the extents are left as they were
+// parts      the members (batch x heads) from first_member on; each of 5 to 8 may be bound from an element on, its `skip`
 // workgroup  64 invocations, one an element of the source, then one an element of `beside`; grid ceil(total / 64), folded
 // numerics   f32: x cos - y sin and y cos + x sin, rounded once when stored; dims past rotary_dim, and all of `beside`, are
 //            copied: bit-exact where elem and stored are one type
@@ -33,6 +34,11 @@ struct Params {
     beside_slot_batch: u32,
     beside_slot_head: u32,
     beside_slot_row: u32,
+    first_member: u32,
+    source_skip: u32,
+    slot_skip: u32,
+    beside_skip: u32,
+    beside_slot_skip: u32,
 }
 
 struct Extent {
@@ -85,8 +91,9 @@ fn main(
     let width = select(params.dim, params.beside_dim, second);
     let dim = element % width;
     let row = element / width % params.rows;
-    let head = element / width / params.rows % params.heads;
-    let batch = element / width / params.rows / params.heads;
+    let member = params.first_member + element / width / params.rows;
+    let head = member % params.heads;
+    let batch = member / params.heads;
     let extent = extents[batch];
     if (row >= extent.count) {
         return;
@@ -95,11 +102,12 @@ fn main(
     if (second) {
         let from_row = params.beside_first + batch * params.beside_batch + head * params.beside_head + row * params.beside_row;
         let to_row = batch * params.beside_slot_batch + head * params.beside_slot_head + slot * params.beside_slot_row;
-        beside_slots[to_row + dim] = stored(beside[from_row + dim]);
+        beside_slots[to_row + dim - params.beside_slot_skip] = stored(beside[from_row + dim - params.beside_skip]);
         return;
     }
-    let from_row = params.source_first + batch * params.source_batch + head * params.source_head + row * params.source_row;
-    let to_row = batch * params.slot_batch + head * params.slot_head + slot * params.slot_row;
+    let source_first = params.source_first + batch * params.source_batch + head * params.source_head - params.source_skip;
+    let from_row = source_first + row * params.source_row;
+    let to_row = batch * params.slot_batch + head * params.slot_head + slot * params.slot_row - params.slot_skip;
     if (dim < params.rotary_dim) {
         slots[to_row + dim] = stored(turned(from_row, dim, positions[batch * params.positions_batch + row]));
     } else {

@@ -8,6 +8,7 @@
 //            6 partials [batch, kv_heads, row_tiles * 4 TEAMS, slices, v_head_dim + 2] f32: sums of weighted values, running
 //            maximum, running sum
 // workgroup  TEAMS * TEAM invocations; grid (row_tiles, slices, kv_heads, batch), flattened, the first fastest, folded
+// parts      the members of batch x kv_heads from first_member on, whose keys and values may be bound from a word on, their skip
 // order      packed rows are [head_group, rows], flattened; a vec4 is four of them. Invocations side by side share a key or a
 //            value, 16 bytes each. A slice is `slice` slots wherever it begins, so that neither kv_len nor other members of
 //            the batch move its borders
@@ -17,6 +18,9 @@
 
 struct Params {
     total: u32,
+    first_member: u32,
+    key_skip: u32,
+    value_skip: u32,
     row_tiles: u32,
     slices: u32,
     first_slice: u32,
@@ -306,13 +310,13 @@ fn main(
         return;
     }
     let slice = params.first_slice + index / params.row_tiles % params.slices;
-    let kv = index / params.row_tiles / params.slices;
+    let kv = params.first_member + index / params.row_tiles / params.slices;
     let tile_row = index % params.row_tiles * TEAMS * 4u;
     var at: Place;
     at.batch = kv / params.kv_heads;
     at.kv_head = kv % params.kv_heads;
-    at.key = at.batch * params.key_batch + at.kv_head * params.key_head;
-    at.value = at.batch * params.value_batch + at.kv_head * params.value_head;
+    at.key = at.batch * params.key_batch + at.kv_head * params.key_head - params.key_skip;
+    at.value = at.batch * params.value_batch + at.kv_head * params.value_head - params.value_skip;
     at.first = (slice + 1u) * params.slice;
     at.end = slice * params.slice;
     for (var each = 0u; each < min(TEAMS * 4u, packed_rows() - tile_row); each++) {

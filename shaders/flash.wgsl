@@ -7,6 +7,7 @@
 //            6 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  128 invocations, 8 side by side on a quad of rows; one workgroup a tile; grid (tiles), folded over x, y, z
+// parts      `members` of batch x kv_heads from first_member on, whose keys and values may be bound from a vector on, their skip
 // order      a tile is 64 consecutive packed rows of one KV head against 64 keys at a time; packed rows are
 //            [rows, head_group], flattened, so that the query heads that share keys share a tile, and a tile's rows see
 //            much the same keys; the last rows, which see most, come first
@@ -24,6 +25,9 @@
 struct Params {
     tiles: u32,
     members: u32,
+    first_member: u32,
+    key_skip: u32,
+    value_skip: u32,
     kv_heads: u32,
     head_group: u32,
     rows: u32,
@@ -368,7 +372,7 @@ fn main(
     }
     let packed_rows = params.head_group * params.rows;
     let tile = (packed_rows + ROWS - 1u) / ROWS - 1u - order / params.members;
-    let member = order % params.members;
+    let member = params.first_member + order % params.members;
     let kv_head = member % params.kv_heads;
     let batch = member / params.kv_heads;
     let first = tile * ROWS;
@@ -399,8 +403,8 @@ fn main(
     }
     workgroupBarrier();
 
-    let key_base = batch * params.key_batch + kv_head * params.key_head;
-    let value_base = batch * params.value_batch + kv_head * params.value_head;
+    let key_base = batch * params.key_batch + kv_head * params.key_head - params.key_skip;
+    let value_base = batch * params.value_batch + kv_head * params.value_head - params.value_skip;
     var highest = vec4<f32>(HIDDEN);
     var sum = vec4<f32>();
     var sums: Sums;

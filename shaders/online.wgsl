@@ -6,7 +6,8 @@
 //            6 output [batch, heads, rows, v_head_dim] by strides
 //            7 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            8 sink [heads] f32 (read where `sinks` is not 0)
-// workgroup  64 invocations, one workgroup a tile; grid (tiles), folded over x, y, z
+// workgroup  64 invocations, one workgroup a tile; grid (tiles - first_tile), folded over x, y, z
+// parts      the tiles [first_tile, tiles), whose keys and values may be bound from an element on, key_skip and value_skip
 // order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
 //            that the query heads that share keys share a tile
 // sections   a dispatch goes over the slots [first_slot, end_slot); several in a row cover many keys, because llvmpipe
@@ -19,6 +20,7 @@
 //            same; a sink, and one of 0 where `zero_sink` is not 0, only count in the last division
 
 struct Params {
+    first_tile: u32,
     tiles: u32,
     first_slot: u32,
     end_slot: u32,
@@ -38,6 +40,8 @@ struct Params {
     value_batch: u32,
     value_head: u32,
     value_row: u32,
+    key_skip: u32,
+    value_skip: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -130,7 +134,7 @@ fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
             continue;
         }
         let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
-        let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row;
+        let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row - params.key_skip;
         var product = 0.0;
         for (var dim = 0u; dim < params.head_dim; dim++) {
             product += query[query_base + dim] * f32(key[key_base + dim]);
@@ -170,7 +174,7 @@ fn add_values(lane: u32, batch: u32, kv_head: u32, start: u32) {
         let tile_row = element / params.v_head_dim;
         let dim = element % params.v_head_dim;
         let slots = row_slots(tile_row, start);
-        let value_base = batch * params.value_batch + kv_head * params.value_head + dim;
+        let value_base = batch * params.value_batch + kv_head * params.value_head + dim - params.value_skip;
         var sum = 0.0;
         for (var slot = slots.x; slot < slots.y; slot++) {
             let weight = weights[tile_row * KEYS + slot - start];
@@ -211,7 +215,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let tile = group.x + (group.y + group.z * groups.y) * groups.x;
+    let tile = params.first_tile + group.x + (group.y + group.z * groups.y) * groups.x;
     if (tile >= params.tiles) {
         return;
     }

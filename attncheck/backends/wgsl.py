@@ -102,5 +102,6 @@ def limits(hello: Hello) -> Limits:
         workgroup_bytes=offered["max-compute-workgroup-storage-size"],
         invocations=min(offered["max-compute-invocations-per-workgroup"], offered["max-compute-workgroup-size-x"]),
         software=hello.device["software"],
+        buffer_bytes=offered["max-buffer-size"] - 2 * hello.device["guard_bytes"],
         matrix=hello.device.get("matrix", {}).get("usable", False) and hello.device["subgroup_size"] == 32,
     )

@@ -55,18 +55,41 @@ def refusal(problem: Problem) -> str | None:
     return None
 
 
+def divided(problem: Problem) -> str | None:
+    """Why its keys and values cannot be bound in parts, or None."""
+    if problem.scores is not None:
+        return "scores are given out"
+    if problem.evicts is not None:
+        return "the present keeps a window of the slots alone"
+    for tensor in (problem.past_key, problem.past_value, problem.present_key, problem.present_value):
+        if tensor is not None and tensor.scattered is not None:
+            return "the cache lies in pages"
+    for tensor in (problem.past_key, problem.past_value, problem.present_key, problem.present_value):
+        if tensor is not None and tensor.layout not in {"bnsh", "pbnsh"}:
+            return f"a layout of the cache is {tensor.layout}"
+    for tensor in (problem.present_key, problem.present_value):
+        if tensor is not None and not _is_own(problem, tensor):
+            return "past and present keys and values share their arrays"
+    return None
+
+
 def bindings(problem: Problem) -> dict[str, int]:
-    """Bytes of the buffers that grow with the problem and cannot be split."""
+    """Bytes of the bindings that grow with the problem: of keys and values one head's, where they can be divided."""
     element = itemsize(ELEMENTS[problem.dtype])
     query_rows = problem.batch * problem.heads * problem.rows
     members = problem.batch * problem.kv_heads
-    slots = members * problem.capacity
+    slots = problem.capacity * (members if divided(problem) else 1)
+    what = "the present " if divided(problem) else "a head of the present "
+    as_given = problem.norm is None and problem.projection is None and problem.key.scattered is None
+    entries, fresh = (1, "an entry's new ") if as_given else (problem.batch, "the new ")
     score_slots = problem.scores.slots if problem.scores else 0
     return {
         "the query in float32": 4 * query_rows * problem.head_dim,
         "the output": element * query_rows * problem.v_head_dim,
-        "the present key": element * slots * problem.head_dim,
-        "the present value": element * slots * problem.v_head_dim,
+        f"{what}key": element * slots * problem.head_dim,
+        f"{what}value": element * slots * problem.v_head_dim,
+        f"{fresh}keys": element * entries * _new(problem, problem.key, problem.head_dim),
+        f"{fresh}values": element * entries * _new(problem, problem.value, problem.v_head_dim),
         "the state between dispatches": 4 * (query_rows + online.ROWS * members) * (2 + problem.v_head_dim),
         "one row of scores": 4 * problem.capacity,
         "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
@@ -74,6 +97,22 @@ def bindings(problem: Problem) -> dict[str, int]:
         "the pages of keys": element * _pages(problem.past_key),
         "the score output": element * query_rows * score_slots,
     }
+
+
+def buffers(problem: Problem) -> dict[str, int]:
+    """Bytes of the buffers of which parts may be bound."""
+    element = itemsize(ELEMENTS[problem.dtype]) * problem.batch * problem.kv_heads
+    packed = 2 if problem.past_key is not None and problem.past_key.layout == "pbnsh" else 1
+    return {
+        "the present key": element * problem.capacity * problem.head_dim,
+        "the present value": element * problem.capacity * problem.v_head_dim,
+        "the past": element * packed * problem.past_capacity * max(problem.head_dim, problem.v_head_dim),
+    }
+
+
+def _new(problem: Problem, given: Tensor, dim: int) -> int:
+    """Elements of the new keys or values of one batch entry, with what is packed beside them."""
+    return problem.new_rows * (given.packed or problem.kv_heads) * dim
 
 
 def _pages(past: Tensor | None) -> int:

@@ -83,7 +83,7 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     draft.buffers[partials] = Buffer(partials, max(4, members * row_tiles * form.rows * slices * row_bytes))
     sliced = {"slices": slices, "first_slice": first_slice, "slice": span, "kv_heads": problem.kv_heads}
     sliced |= {"head_group": problem.group, "rows": problem.rows, "v_head_dim": problem.v_head_dim}
-    _split(draft, given, form, partials, {**sliced, "row_tiles": row_tiles, "total": members * row_tiles * slices})
+    _split(draft, given, form, partials, {**sliced, "row_tiles": row_tiles})
     dim_blocks = -(-problem.v_head_dim // MERGED_DIMS)
     total = problem.batch * problem.heads * problem.rows * dim_blocks
     merging = sliced | {"total": total, "dim_blocks": dim_blocks, "packed_rows": row_tiles * form.rows}
@@ -125,7 +125,11 @@ def _split(draft: Draft[Problem], given: Operands, form: Form, partials: str, sl
     constants = {"WIDTH": form.width, "DIM": form.dim, "TEAMS": form.teams, "TEAM": form.team, "BLOCK": BLOCK}
     operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
     bindings = (*operands, given.bias.buffer, partials)
-    draft.dispatch("decode", {}, params, bindings, sliced["total"], constants)
+    for part, ranges, skips in given.parts(problem, draft.limits):
+        total = (part.end - part.first) * sliced["row_tiles"] * sliced["slices"]
+        place = {"total": total, "first_member": part.first}
+        place |= {name: skip // form.width for name, skip in skips.items()}
+        draft.dispatch("decode", {}, params | place, bindings, total, constants, ranges=ranges)
 
 
 def _width(problem: Problem) -> int:

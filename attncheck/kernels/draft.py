@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck.kernels import uniforms
-from attncheck.kernels.plan import Buffer, Dispatch, Plan
+from attncheck.kernels.plan import Buffer, Dispatch, Plan, Range
 from attncheck.kernels.sources import prelude, read_shader
 from attncheck.problem import AnyProblem, Layout, Tensor
 
@@ -27,6 +27,7 @@ class Limits:
     """What an adapter allows, by default no more than WebGPU promises everywhere.
 
     binding_bytes    bytes of tensor in one binding
+    buffer_bytes     bytes of tensor in one buffer, None for as many as in a binding
     workgroups       workgroups in one dimension of a grid
     f16              whether shaders may compute in f16
     workgroup_bytes  memory that the invocations of a workgroup share
@@ -42,6 +43,7 @@ class Limits:
     invocations: int = 256
     software: bool = False
     matrix: bool = False
+    buffer_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,13 @@ class Draft(Generic[Posed]):
         workgroups: int,
         constants: Mapping[str, int] | None = None,
         directives: Sequence[str] = (),
+        ranges: Sequence[Range | None] = (),
     ) -> None:
         """Append one dispatch of `workgroups` workgroups.
 
         constants   those that the shader is specialised by
         directives  lines that WGSL wants before all else: extensions to enable
+        ranges      for each binding what is bound of its buffer, None for all; shorter where all of the rest is
         """
         if workgroups == 0:
             return
@@ -139,7 +143,8 @@ class Draft(Generic[Posed]):
             self.sources[shader] = read_shader(self.shaders, shader)
         packed = uniforms.pack(*self.sources[shader], params)
         grid = fold(workgroups, self.limits.workgroups)
-        self.dispatches.append(Dispatch(shader, prelude(aliases, constants or {}, directives), packed, bindings, grid))
+        text = prelude(aliases, constants or {}, directives)
+        self.dispatches.append(Dispatch(shader, text, packed, bindings, grid, tuple(ranges)))
 
     def finish(self, kernel: str) -> Plan:
         """The plan as plain data."""

@@ -28,18 +28,15 @@ def lacks(problem: Problem, limits: Limits) -> str | None:
 
 
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
-    """One dispatch, a workgroup for 64 packed rows of a KV head, the tiles with most keys first."""
+    """One dispatch a part of the members, a workgroup for 64 packed rows of a KV head, tiles with most keys first."""
     problem = draft.problem
     columns = _columns(problem)
     chunk = _chunk(columns)
-    members = problem.batch * problem.kv_heads
-    tiles = members * -(-problem.group * problem.rows // (4 * ROW_QUADS))
+    head_tiles = -(-problem.group * problem.rows // (4 * ROW_QUADS))
     strides = given.query.strides("query") | given.key.strides("key")
     strides |= given.value.strides("value") | output.strides("output")
     params: dict[str, int | float] = {name: stride // 4 for name, stride in strides.items()}
     params |= {
-        "tiles": tiles,
-        "members": members,
         "kv_heads": problem.kv_heads,
         "head_group": problem.group,
         "rows": problem.rows,
@@ -55,7 +52,12 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     products = 4 * DIM_QUADS * (ROW_QUADS + KEYS // 4)
     stage = max(products, chunk * (ROW_QUADS + 1 + COLUMNS * columns))
     constants = {"KEY_CHUNK": chunk, "VALUE_COLUMNS": columns, "STAGE": stage}
-    draft.dispatch("flash", {"elem": draft.elem}, params, bindings, tiles, constants)
+    for part, ranges, skips in given.parts(problem, draft.limits):
+        members = part.end - part.first
+        place = {"tiles": members * head_tiles, "members": members, "first_member": part.first}
+        place |= {name: skip // 4 for name, skip in skips.items()}
+        aliases = {"elem": draft.elem}
+        draft.dispatch("flash", aliases, params | place, bindings, members * head_tiles, constants, ranges=ranges)
 
 
 def _columns(problem: Problem) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
+from attncheck.kernels.parts import larger
 from attncheck.problem import Problem
 
 ROWS = 128
@@ -37,7 +38,7 @@ def lacks(problem: Problem, limits: Limits) -> str | None:
             return f"{name} {dim}: it has {', '.join(map(str, DIMS))}"
     if problem.rotary is not None or problem.norm is not None or problem.projection is not None:
         return "queries computed in float32 (rotary, norm, projection): the matrix units would round them"
-    return None
+    return larger(problem, limits)
 
 
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:

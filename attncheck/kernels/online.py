@@ -16,11 +16,11 @@ LOOP_ROUNDS = 60_000
 
 
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
-    """One dispatch a section of the keys."""
+    """One dispatch a section of the keys, and a part of the members."""
     problem = draft.problem
-    tiles = problem.batch * problem.kv_heads * -(-problem.group * problem.rows // ROWS)
+    head_tiles = -(-problem.group * problem.rows // ROWS)
+    tiles = problem.batch * problem.kv_heads * head_tiles
     params: dict[str, int | float] = {
-        "tiles": tiles,
         "kv_heads": problem.kv_heads,
         "head_group": problem.group,
         "rows": problem.rows,
@@ -37,10 +37,13 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
     bindings = (*operands, state, output.buffer, given.bias.buffer, given.sinks.buffer)
     sections = _key_sections(problem)
-    for first, end in sections:
-        resume, finish = int(first > sections[0][0]), int(end == sections[-1][1])
-        place = {"first_slot": first, "end_slot": end, "resume": resume, "finish": finish}
-        draft.dispatch("online", {"elem": draft.elem}, params | place, bindings, tiles)
+    for part, ranges, skips in given.parts(problem, draft.limits):
+        here = params | skips | {"first_tile": part.first * head_tiles, "tiles": part.end * head_tiles}
+        for first, end in sections:
+            resume, finish = int(first > sections[0][0]), int(end == sections[-1][1])
+            place = {"first_slot": first, "end_slot": end, "resume": resume, "finish": finish}
+            workgroups = (part.end - part.first) * head_tiles
+            draft.dispatch("online", {"elem": draft.elem}, here | place, bindings, workgroups, ranges=ranges)
 
 
 def _key_sections(problem: Problem) -> list[tuple[int, int]]:

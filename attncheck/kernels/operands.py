@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attncheck.kernels.bias import Bias, Sinks
-from attncheck.kernels.draft import View
+from attncheck.kernels.draft import ELEMENTS, Limits, View, itemsize
+from attncheck.kernels.parts import Part, parts
+from attncheck.kernels.plan import Range
+from attncheck.problem import Problem
+
+Ranges = tuple[Range | None, ...]
 
 
 @dataclass(frozen=True)
@@ -23,3 +29,13 @@ class Operands:
     value: View
     bias: Bias
     sinks: Sinks
+
+    def parts(self, problem: Problem, limits: Limits) -> Iterator[tuple[Part, Ranges, dict[str, int]]]:
+        """The parts of members whose keys and values fit in a binding: each with what it binds, and its skips.
+
+        The ranges are those of a dispatch that binds `visible`, the query, the key and the value first.
+        """
+        size = itemsize(ELEMENTS[problem.dtype])
+        views = [(self.key, size), (self.value, size)]
+        for part in parts(views, problem.batch * problem.kv_heads, limits.binding_bytes):
+            yield part, (None, None, *part.ranges), {"key_skip": part.skips[0], "value_skip": part.skips[1]}

@@ -23,14 +23,26 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Range:
+    """A part of a buffer's tensor, in bytes; the worker binds as much more behind it as a guard zone takes."""
+
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Dispatch:
-    """One compute pass: a shader with its prelude, uniform bytes at binding 0, buffers at bindings 1, 2, ..."""
+    """One compute pass: a shader with its prelude, uniform bytes at binding 0, buffers at bindings 1, 2, ...
+
+    ranges   for each binding what is bound of its buffer, None for all of it; shorter where all of the rest is
+    """
 
     shader: str
     prelude: str
     uniforms: bytes
     bindings: tuple[str, ...]
     grid: tuple[int, int, int]
+    ranges: tuple[Range | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,14 @@ def _beyond(problem: AnyProblem) -> str | None:
 def _too_large(problem: AnyProblem, limits: Limits) -> str | None:
     for tensor, nbytes in _bindings(problem).items():
         if nbytes > limits.binding_bytes:
-            return f"{tensor} takes {nbytes} bytes, and the adapter binds at most {limits.binding_bytes} at a time"
+            why = attention.divided(problem) if isinstance(problem, Problem) and "present" in tensor else None
+            beside = f"; it is not bound in parts where {why}" if why else ""
+            bound = f"the adapter binds at most {limits.binding_bytes} at a time"
+            return f"{tensor} takes {nbytes} bytes, and {bound}{beside}"
+    most = limits.buffer_bytes or limits.binding_bytes
+    for tensor, nbytes in (attention.buffers(problem) if isinstance(problem, Problem) else {}).items():
+        if nbytes > most:
+            return f"{tensor} takes {nbytes} bytes, and the adapter has buffers of at most {most}"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import get_args
 
 from attncheck.kernels import linear, turning
@@ -48,7 +49,9 @@ class Policy:
             return Choice((linear.KERNEL if isinstance(problem, LinearProblem) else turning.KERNEL,))
         if self.kernel == "auto":
             chosen = self._by_size(problem, limits)
-            return Choice((chosen, "online" if chosen == "naive" else "naive"))
+            beside = ("online",) if chosen == "naive" else ("naive", "online")
+            plain = (it for it in beside if it != chosen and ROSTER[it].lacks(problem, limits) is None)
+            return Choice((chosen, *islice(plain, 1)))
         lacks = ROSTER[self.kernel].lacks(problem, limits)
         if lacks is not None:
             return Choice(("online",), f"{self.kernel} does not cover {lacks}")
@@ -58,7 +61,7 @@ class Policy:
         for rule in self._rules():
             if rule.holds(problem, limits) and ROSTER[rule.kernel].lacks(problem, limits) is None:
                 return str(rule.kernel)
-        return "naive"
+        return "online" if ROSTER["naive"].lacks(problem, limits) else "naive"
 
     def _rules(self) -> tuple[Rule, ...]:
         rules = load() if self.rules is None else self.rules

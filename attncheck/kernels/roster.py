@@ -9,6 +9,7 @@ from attncheck.compare.arithmetic import Compute
 from attncheck.kernels import decode, flash, matrix, naive, online
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
+from attncheck.kernels.parts import larger
 from attncheck.problem import Problem
 
 Attend = Callable[[Draft[Problem], Operands, View], None]
@@ -34,7 +35,7 @@ class Member:
 
 
 ROSTER: dict[str, Member] = {
-    "naive": Member(naive.attend),
+    "naive": Member(naive.attend, larger),
     "online": Member(online.attend),
     "flash": Member(flash.attend, flash.lacks),
     "matrix": Member(matrix.attend, matrix.lacks, "mixed"),

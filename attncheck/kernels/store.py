@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize, own
-from attncheck.kernels.plan import Buffer
+from attncheck.kernels.parts import parts
+from attncheck.kernels.plan import Buffer, Range
 from attncheck.problem import Rotary
 
 STRIDES = ("batch", "head", "row")
+SKIPS = ("source_skip", "slot_skip", "beside_skip", "beside_slot_skip")
 
 
 def store(
@@ -30,17 +32,22 @@ def store(
     elem     what `source` holds, if not the problem's dtype
     beside   source and slots of a second tensor, of as many heads and rows, which is copied in the same dispatch
     """
-    rows = draft.problem.batch * source.heads * source.rows
-    params = {"total": rows * source.dim, "first_beside": rows * source.dim, "heads": source.heads}
-    params |= {"rows": source.rows, "dim": source.dim, "source_first": source.first}
+    params = {"heads": source.heads, "rows": source.rows, "dim": source.dim, "source_first": source.first}
     params |= source.strides("source") | slots.strides("slot")
-    buffers: tuple[str, ...] = (source.buffer, slots.buffer)
+    read, kept = itemsize(elem or draft.elem), itemsize(stored)
+    views = [(source, read), (slots, kept)]
     if beside is not None:
-        read, written = beside
-        params |= {"total": rows * (source.dim + read.dim), "beside_dim": read.dim, "beside_first": read.first}
-        params |= read.strides("beside") | written.strides("beside_slot")
-        buffers = (*buffers, read.buffer, written.buffer)
-    append(draft, {"elem": elem or draft.elem, "stored": stored}, params, extents, buffers, rotary)
+        params |= {"beside_dim": beside[0].dim, "beside_first": beside[0].first}
+        params |= beside[0].strides("beside") | beside[1].strides("beside_slot")
+        views += [(beside[0], read), (beside[1], kept)]
+    buffers = tuple(view.buffer for view, _ in views)
+    aliases = {"elem": elem or draft.elem, "stored": stored}
+    for part in parts(views, draft.problem.batch * source.heads, draft.limits.binding_bytes):
+        rows = (part.end - part.first) * source.rows
+        place = {"first_member": part.first, "first_beside": rows * source.dim}
+        place |= {"total": rows * (source.dim + params.get("beside_dim", 0))}
+        place |= dict(zip(SKIPS, part.skips, strict=False))
+        append(draft, aliases, params | place, extents, buffers, rotary, part.ranges)
 
 
 def append(
@@ -50,6 +57,7 @@ def append(
     extents: str,
     buffers: tuple[str, ...],
     rotary: Rotary | None = None,
+    ranges: tuple[Range | None, ...] = (),
 ) -> None:
     """One dispatch of append.wgsl over a source and its slots, and a second pair where `buffers` has one."""
     turning = {"rotary_dim": 0, "interleaved": 0, "positions_batch": 0}
@@ -62,8 +70,10 @@ def append(
         draft.buffers[own("no slots")] = Buffer(own("no slots"), 4)
         buffers = (*buffers, caches[0], own("no slots"))
     none = {f"{role}_{axis}": 0 for role in ("beside", "beside_slot") for axis in STRIDES}
-    given = none | {"beside_dim": 0, "beside_first": 0} | turning | dict(params)
-    draft.dispatch("append", aliases, given, (extents, *caches, *buffers), -(-given["total"] // INVOCATIONS))
+    none |= dict.fromkeys(("beside_dim", "beside_first", "first_member", *SKIPS), 0)
+    given = none | turning | dict(params)
+    bindings = (extents, *caches, *buffers)
+    draft.dispatch("append", aliases, given, bindings, -(-given["total"] // INVOCATIONS), ranges=(None,) * 4 + ranges)
 
 
 def _caches(draft: Draft[Any], rotary: Rotary) -> tuple[str, str]:

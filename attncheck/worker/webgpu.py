@@ -159,7 +159,7 @@ class Runtime:
         for index, (dispatch, pipeline) in enumerate(zip(prepared.dispatches, prepared.pipelines)):
             bound = [_entry(0, uniforms, index * UNIFORM_ALIGNMENT, len(dispatch["uniforms"]))]
             for binding, name in enumerate(dispatch["bindings"], start=1):
-                bound.append(_entry(binding, buffers[name], 0, buffers[name].size))
+                bound.append(_entry(binding, buffers[name], *_bound(dispatch, binding - 1, buffers[name].size)))
             groups.append(self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=bound))
         return groups
 
@@ -217,6 +217,15 @@ class Runtime:
         compute.dispatch_workgroups(1)
         compute.end()
         return int(self.readback.read(encoder, {"size": buffer}, {"size": (0, 4)})["size"].view("<u4")[0])
+
+
+def _bound(dispatch: Dict[str, Any], binding: int, size: int) -> Tuple[int, int]:
+    """Offset and size of what a dispatch binds of a buffer: all, or a range and as much behind it as a guard zone."""
+    ranges = dispatch["ranges"]
+    part = ranges[binding] if binding < len(ranges) else None
+    if part is None:
+        return 0, size
+    return part["offset"], min(guards.bound_bytes(part["nbytes"]), size - part["offset"])
 
 
 def _written(sources: Dict[str, Any], dispatch: Dict[str, Any]) -> List[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import onnx
 import pytest
 
 from attncheck import shipped
+from attncheck.backends import wgsl
 from attncheck.backends.base import BackendUnavailable, Hello, Launch
 from attncheck.backends.registry import Settings, create
 from attncheck.bundle import contents, failing, fresh, script, words
@@ -158,6 +160,25 @@ def test_own_kernels_are_spelt_out_and_a_mended_shader_shows_nothing(tmp_path: P
     assert again(bundle) == 0
     path.write_text(text.replace('ADAPTER = "', 'ADAPTER = "another '), encoding="utf-8")
     assert again(bundle) == 2
+
+
+def test_keys_that_are_bound_in_parts_are_bound_so_in_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure shows as it is, and not where the uniform that says where a part begins is as it should be."""
+    offered = wgsl.limits
+    monkeypatch.setattr(wgsl, "limits", lambda hello: replace(offered(hello), binding_bytes=2 * 4 * 49 * 24 + 256))
+    shaders = tmp_path / "shaders"
+    shutil.copytree(shipped.shaders_dir(), shaders)
+    right, wrong = "* params.value_head + dim - params.value_skip", "* params.value_head + dim"
+    edited = shaders / "online.wgsl"
+    edited.write_text(edited.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
+    case = from_command_line("op=gqa batch=3 q_len=1 past_len=48+3+9 heads=4 kv_heads=2 head_dim=24")
+    bundle = made(tmp_path / "b", "wgsl", case, Settings(shaders=shaders))
+    assert bundle.rerun.shows, bundle.rerun.output
+    path = bundle.folder / "repro.py"
+    path.write_text(path.read_text(encoding="utf-8").replace(f"{wrong};", f"{right};"), encoding="utf-8")
+    assert again(bundle) == 0
 
 
 @pytest.mark.parametrize(

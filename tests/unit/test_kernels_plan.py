@@ -41,6 +41,7 @@ HELLO = Hello(
         "guard_bytes": 4096,
         "limits": {
             "max-storage-buffer-binding-size": 128 << 20,
+            "max-buffer-size": 256 << 20,
             "max-compute-workgroups-per-dimension": 65535,
             "max-compute-workgroup-storage-size": 16384,
             "max-compute-invocations-per-workgroup": 256,
@@ -221,7 +222,8 @@ def test_float16_is_declared_unsupported_where_the_adapter_has_none() -> None:
             "the combination of all masks takes 268435456 bytes, and the adapter binds at most 134209536",
         ),
         ({"scores": Scores("s", "raw", 1 << 22)}, "the score output takes 268435456 bytes, and the adapter binds"),
-        ({"capacity": 1 << 20}, "the present key takes 134217728 bytes, and the adapter binds at most 134209536"),
+        ({"capacity": 1 << 22}, "a head of the present key takes 268435456 bytes, and the adapter binds at most"),
+        ({"batch": 8, "capacity": 1 << 20}, "the present key takes 1073741824 bytes, and the adapter has buffers of"),
     ],
 )
 def test_what_the_kernels_cannot_do_is_declared(changes: dict[str, Any], reason: str) -> None:

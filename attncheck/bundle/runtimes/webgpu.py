@@ -64,7 +64,7 @@ def run(inputs{, at}):
     buffers = {name: gpu.create_buffer_with_data(data=it, usage=usage) for name, it in contents.items()}
     encoder = gpu.create_command_encoder()
     compute = encoder.begin_compute_pass()
-    for shader, types, params, names, grid in DISPATCHES{[at]}:
+    for shader, types, params, names, grid, *ranges in DISPATCHES{[at]}:
         module = gpu.create_shader_module(code=SHADERS[shader], label=shader)
         layout = gpu.create_bind_group_layout(
             entries=[
@@ -77,9 +77,14 @@ def run(inputs{, at}):
             compute={"module": module, "entry_point": "main"},
         )
         uniforms = gpu.create_buffer_with_data(data=packed(params), usage=wgpu.BufferUsage.UNIFORM)
-        bound = [uniforms, *(buffers[name] for name in names)]
+        parts = dict(ranges[0]) if ranges else {}
+        bound = [(uniforms, 0, uniforms.size)]
+        for binding, it in enumerate(map(buffers.get, names), 1):
+            offset, size = parts.get(binding, (0, it.size))  # of a part, as much more as a guard zone takes
+            bound.append((it, offset, min(-(-(size + 4096) // 16) * 16, it.size - offset)))
         entries = [
-            {"binding": at, "resource": {"buffer": it, "offset": 0, "size": it.size}} for at, it in enumerate(bound)
+            {"binding": binding, "resource": {"buffer": it, "offset": offset, "size": size}}
+            for binding, (it, offset, size) in enumerate(bound)
         ]
         compute.set_pipeline(pipeline)
         compute.set_bind_group(0, gpu.create_bind_group(layout=layout, entries=entries))
@@ -132,7 +137,8 @@ def piece(subject: Subject) -> Piece:
         "# Name, bytes, what fills it (an input by name, given words, None for nothing), and the output that it is.",
         *_told("BUFFERS", [_buffers(plan) for plan in plans]),
         "",
-        "# Shader, kinds of its bindings, its Params, the buffers bound from 1 on, workgroups.",
+        "# Shader, kinds of its bindings, its Params, the buffers bound from 1 on, workgroups; and by binding what is",
+        "# bound of a buffer, where that is not all: its first byte, and how many.",
         *_told("DISPATCHES", [_dispatches(plan, names) for plan in plans]),
         "",
         "# The kernels as they are compiled, what is put in front of them included.",
@@ -185,6 +191,8 @@ def _dispatches(plan: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -
         params = ", ".join(f"{name}={value}" for name, value in _params(text, file, it["uniforms"]))
         words = [json.dumps(names[it["shader"], it["prelude"]]), json.dumps(kinds), f"dict({params})"]
         words += [json.dumps(list(it["bindings"])), str(tuple(it["grid"]))]
+        parts = {at: (part["offset"], part["nbytes"]) for at, part in enumerate(it["ranges"], 1) if part is not None}
+        words += [str(parts)] if parts else []
         lines += literals.wrapped(f"({', '.join(words)}),", "")
     return lines
 
