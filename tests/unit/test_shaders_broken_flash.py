@@ -35,7 +35,7 @@ BROKEN = [
     ("open_lo = max(open_lo, seen.x);", "", "a tile that a window cuts counts as full"),
     ("open_hi = min(open_hi, seen.y);", "", "the diagonal's tiles count as full"),
     ("        open_hi = 0u;\n", "", "masked tiles count as full"),
-    (" & (place < table[END + quad])", "", "keys behind the last weigh"),
+    ("let held = place < table[END + quad];", "let held = vec4<bool>(true);", "keys behind the last weigh"),
     ("let seen = held & (place >= table[LO + quad]) & (place < table[HI + quad]);", "let seen = held;",
      "a row that may give the mean sees all keys"),
     ("held & vec4<bool>(params.mean != 0u)", "held", "a row that sees no key gives the mean"),
