@@ -16,6 +16,7 @@ from attncheck.compare import judge, pattern
 from attncheck.compare.arithmetic import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
+from attncheck.oracle.wrong import blocks
 from attncheck.oracle.wrong.lineup import Lineup, Parts, Suspect, lineup
 from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
 from attncheck.scenario.model import Tolerance
@@ -35,6 +36,9 @@ CLOSER = 0.1
 
 CHANCE = 0.1
 """Elements of a buffer that nobody wrote may equal inputs so often, from what the memory held before."""
+
+BLOCKWISE = {wrong.name for wrong in (*blocks.BLOCKS, *blocks.HYPOTHESES)}
+"""Names of faults that skip or repeat keys in blocks."""
 
 NAMED = 3
 """So many wrong kernels are named where several give the same here."""
@@ -198,11 +202,19 @@ def _fits(scene: _Scene) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]
     for suspects in (scene.lineup.known, *scene.lineup.further):
         whole, found = _fitting(scene, suspects)
         if whole:
-            return whole, {}
+            return (*_readings(scene, whole), *whole), {}
         single = found | single
         if all(each.name in single for each in scene.outputs if each.places.wrong.any()):
             break
     return (), single
+
+
+def _readings(scene: _Scene, whole: Sequence[_Fit]) -> tuple[_Fit, ...]:
+    """Readings of the text that give the same as these, where only blocks do: on few keys much looks like a block."""
+    if not {fit.name for fit in whole} <= BLOCKWISE:
+        return ()
+    fits, _ = _fitting(scene, scene.lineup.readings)
+    return tuple(fit for fit in fits if fit.name not in {it.name for it in whole})
 
 
 def _fitting(scene: _Scene, suspects: Iterable[Suspect]) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:

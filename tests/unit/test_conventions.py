@@ -53,6 +53,7 @@ def test_every_reader_of_a_convention_is_known() -> None:
         ("mask_column_padded", "op=attention q_len=5 opset=23 causal=false mask=Sx1", "for the first key's"),
         ("mask_column_for_all", "op=attention q_len=5 opset=25 causal=false mask=Sx1 holes=middle-row", "every key's"),
         ("triangle_of_one_row", "op=attention q_len=3 bias=1xT", "the first one's causal row"),
+        ("triangle_of_one_row", "op=attention q_len=5 past_len=3 head_dim=8 bias=1xT", "the first one's causal row"),
         ("causal_top_left", "op=attention q_len=3 kv_len=9 capacity=12", "the causal triangle with the first key"),
         ("causal_top_left", "op=attention q_len=1 kv_len=9+5 capacity=9", "the causal triangle with the first key"),
         ("queries_at_buffer_end", "op=attention q_len=3 kv_len=5+9 capacity=10", "with the last slot of the buffer"),

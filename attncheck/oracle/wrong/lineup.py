@@ -42,10 +42,14 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Those of the catalogue that must differ on this problem, and groups of further ones, made when asked for."""
+    """Those of the catalogue that must differ on this problem, and groups of further ones, made when asked for.
+
+    readings  of the further ones those that read the operator's text in another way
+    """
 
     known: tuple[Suspect, ...]
     further: tuple[Iterable[Suspect], ...] = ()
+    readings: tuple[Suspect, ...] = ()
 
 
 def lineup(problem: AnyProblem, inputs: Arrays) -> Lineup:
@@ -75,7 +79,8 @@ def _of_attention(problem: Problem, inputs: Arrays) -> Lineup:
     alone = tuple(_alone(workshop, wrong) for wrong in known)
     hypotheses = (*scores.HYPOTHESES, *masks.HYPOTHESES, *readings.READINGS, *blocks.HYPOTHESES)
     likely = (_alone(workshop, wrong) for wrong in hypotheses if wrong.relevant(problem))
-    return Lineup(alone, (likely, _pairs(workshop, known)))
+    others = tuple(_alone(workshop, wrong) for wrong in readings.READINGS if wrong.relevant(problem))
+    return Lineup(alone, (likely, _pairs(workshop, known)), others)
 
 
 def _alone(workshop: Workshop, wrong: Wrong) -> Suspect:
