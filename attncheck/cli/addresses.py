@@ -41,7 +41,7 @@ class Addresses:
 
     def at(self, path: str) -> tuple[Scenario, ...]:
         """The cases of a file or a folder. Raises ScenarioErrors."""
-        return self._load(Path(path), "")
+        return self._load(_there([Path(path), _read(Path(path))]) or Path(path), "")
 
     def matching(self, pattern: str) -> tuple[Scenario, ...]:
         """The cases that an id pattern means; none where a pattern with wildcards matches none.
@@ -75,14 +75,26 @@ class Addresses:
 
     def _files(self, file: str) -> Sequence[Path]:
         """The files that the part of an id before `::` means."""
-        written = urllib.parse.unquote(file.removeprefix(ADDRESS))
+        typed = file.removeprefix(ADDRESS)
         root = scenarios_dir() if file.startswith(ADDRESS) else self._base
-        if _wild(written):
+        if _wild(typed):
+            written = urllib.parse.unquote(typed)
             if Path(written).is_absolute():
                 root, written = Path(Path(written).anchor), str(Path(written).relative_to(Path(written).anchor))
             return sorted(path for path in root.glob(written) if path.suffix in SUFFIXES and path.is_file())
-        found = next((path for path in (root / written, Path(written)) if path.exists()), Path(written))
+        named = [root / typed, Path(typed)]
+        # An id means its own case: only where there is none, a name that holds such a %XX itself.
+        found = _there([*map(_read, named), *named]) or Path(typed)
         return [found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found]
+
+
+def _there(paths: Sequence[Path]) -> Path | None:
+    return next((path for path in paths if path.exists()), None)
+
+
+def _read(path: Path) -> Path:
+    """The path with its %XX read as ids write them."""
+    return Path(urllib.parse.unquote(str(path)))
 
 
 def _wild(text: str) -> bool:
