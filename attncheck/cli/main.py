@@ -49,6 +49,9 @@ COMPLETING = "_ATTNCHECK_COMPLETE"
 ANSWERING = "check"
 """The command whose exit code is an answer."""
 
+TELLING = frozenset({"explain", "completion", "--list", "--help", "-h", "--version", "-V"})
+"""Words of calls that judge nothing: where their reader has read enough, nothing was broken off."""
+
 EPILOG = (
     "Every option can also be set in the environment (--fail-fast as ATTNCHECK_FAIL_FAST) or in attncheck.toml or "
     "[tool.attncheck] of pyproject.toml (fail-fast = true). The command line wins over the environment, and that "
@@ -159,7 +162,7 @@ def _code(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         _swallow_output()
-        return ExitCode.INTERRUPTED
+        return ExitCode.OK if TELLING.intersection(arguments) else ExitCode.INTERRUPTED
     except OSError as full:
         if full.errno not in FULL:
             return _internal(full)

@@ -269,9 +269,20 @@ def test_an_interrupt_prints_what_was_judged_and_exits_with_130(folder: Path) ->
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closing a pipe early is told by EPIPE on POSIX")
-def test_a_reader_that_leaves_early_gets_no_traceback(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["run", *PASSING], ExitCode.INTERRUPTED),
+        (["run", "--list", *PASSING], ExitCode.OK),
+        (["explain"], ExitCode.OK),
+        (["--help"], ExitCode.OK),
+    ],
+)
+def test_a_reader_that_leaves_early_gets_no_traceback_and_breaks_off_only_what_judges(
+    words: list[str], code: ExitCode, folder: Path
+) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "attncheck", "run", *PASSING],
+        [sys.executable, "-m", "attncheck", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -280,7 +291,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback(folder: Path) -> None:
     assert process.stdout is not None
     process.stdout.close()
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == ExitCode.INTERRUPTED
+    assert process.returncode == code
     assert stderr == b""
 
 
