@@ -6,6 +6,7 @@ which are ids too, and once one name is left the ids of its cases, kept in the u
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -21,8 +22,8 @@ SCENARIOS = (".yaml", ".yml")
 MODELS = (".onnx",)
 NAMED = re.compile(r"""(?:^\s*|[-{,]\s*)name:\s*["']?([A-Za-z0-9_.-]+)""", re.MULTILINE)
 """The names of scenarios in the text of a file, found without reading it as YAML."""
-FUNCTION = re.compile(r"^(?:async )?def ([A-Za-z]\w*)|^([A-Za-z]\w*) *(?::[^=\n]*)?=(?!=)", re.MULTILINE)
-"""What a Python file may hold under a name that a backend can be called by."""
+ARGUMENTS = 2
+"""With how many arguments a backend's function is called: see attncheck/callable.py."""
 
 Item = CompletionItem
 
@@ -150,9 +151,20 @@ def _loaded(path: Path) -> list[str]:
 
 
 def _functions(path: Path) -> list[str]:
-    with suppress(OSError, UnicodeDecodeError):
-        return [one or other for one, other in FUNCTION.findall(path.read_text(encoding="utf-8"))]
+    """The functions of a Python file that may be kernels; none of one that is no Python yet."""
+    with suppress(OSError, ValueError, SyntaxError):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        found = (it for it in body if isinstance(it, ast.FunctionDef) and not it.name.startswith("_"))
+        return [it.name for it in found if it.decorator_list or _takes_two(it.args)]
     return []
+
+
+def _takes_two(arguments: ast.arguments) -> bool:
+    """Whether a function can be called as kernels are, unless a decorator changes what is written."""
+    positional = len(arguments.posonlyargs) + len(arguments.args)
+    needed = positional - len(arguments.defaults)
+    named = any(default is None for default in arguments.kw_defaults)
+    return needed <= ARGUMENTS and (positional >= ARGUMENTS or arguments.vararg is not None) and not named
 
 
 def _base() -> Path:

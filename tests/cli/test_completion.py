@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,22 @@ EDGES = ["edges.yaml::window-edges:window=3", "edges.yaml::window-edges:window=2
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    source = "import x\n\ndef mine(q):\n    def inner(): ...\n\nother = mine\n"
+    source = """
+import x
+TILE = 8
+def mine(model, inputs):
+    def inner(a, b): ...
+def tuned(model, inputs, tile=8): ...
+def anything(*given): ...
+@x.jit
+def decorated(problem): ...
+def one(q): ...
+def three(a, b, c): ...
+def named(a, b, *, c): ...
+def _hidden(a, b): ...
+async def later(a, b): ...
+class Both: ...
+"""
     (folder / "kernel.py").write_text(source, encoding="utf-8")
     return folder
 
@@ -55,7 +72,7 @@ def offered(*words: str) -> list[str]:
         (("run", "shipped/window.yaml::narrow"), ["shipped/window.yaml::narrow-band"]),
         (("run", "--backend", "ort-c"), ["ort-cpu"]),
         (("run", "--backend", "k"), ["kernel.py:"]),
-        (("run", "--backend", "kernel.py:"), ["kernel.py:mine", "kernel.py:other"]),
+        (("run", "--backend", "kernel.py:"), [f"kernel.py:{it}" for it in ("mine", "tuned", "anything", "decorated")]),
         (("run", "--reference", "n"), ["none"]),
         (("run", "--kernel", "na"), ["naive"]),
         (("run", "--fail-on", "f"), ["flaky"]),
@@ -139,6 +156,10 @@ LINES = {
     "attncheck run edges.yaml::window-edges:window=2": ["21"],
     "attncheck run -q --kernel=na": ["naive"],
     "attncheck run --backend ort-w": ["ort-webgpu"],
+    # Inside quotes words do not end at a colon; a word that goes on is gone into, for bash closes the quote behind it.
+    "attncheck run 'edges.yaml::w": [f"edges.yaml::window-edges:window={it}" for it in (3, 21)],
+    "attncheck run edges.yaml::'pl": ["plain"],
+    "attncheck run 'ed": ["edges.yaml::window-edges", "edges.yaml::plain"],
 }
 
 
@@ -159,3 +180,59 @@ def test_bash_gets_what_it_can_put_behind_its_last_colon(here: Path) -> None:
     assert told.endswith("-F _attncheck_completion attncheck")
     assert [it.split() for it in found] == list(LINES.values())
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "inside"),
+    [
+        ("run 'a.yaml::b", "a.yaml::b"),
+        ('run "a', "a"),
+        ("run '", ""),
+        ("run a", None),
+        ("run 'a'", None),
+        ("run 'a' \"it's", "it's"),
+        ("run it\\'s", None),
+        ('run "a\\"b', 'a\\"b'),
+        ("run 'a\\' b", None),
+    ],
+)
+def test_a_quote_that_is_open_is_found_as_a_shell_finds_it(line: str, inside: str | None) -> None:
+    assert shells.behind_open_quote(line) == inside
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+@pytest.mark.parametrize("quote", "'\"")
+def test_a_quoted_id_keeps_its_file_in_a_real_bash(quote: str, here: Path) -> None:
+    import pty
+
+    (here / "attncheck").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attncheck "$@"\n', encoding="utf-8")
+    (here / "attncheck").chmod(0o755)
+    ours, theirs = pty.openpty()
+    path = f"{here}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TERM": "dumb", "INPUTRC": os.devnull}
+    with subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    ) as bash:
+        os.close(theirs)
+        os.write(ours, b'eval "$(attncheck completion bash)"; echo rea""dy\n')
+        read_until(ours, b"ready\r\n")
+        os.write(ours, f"attncheck run {quote}edges.yaml::pl\t".encode())
+        # Of a line that fits readline writes only what it adds, and all of it where it replaces more.
+        shown = read_until(ours, b"ain" + quote.encode())
+        bash.kill()
+    os.close(ours)
+    assert f"edges.yaml::plain{quote}".encode() in shown
+
+
+def read_until(terminal: int, mark: bytes) -> bytes:
+    """What the terminal shows until `mark` is there, or for 20 seconds."""
+    shown, end = b"", time.monotonic() + 20
+    while mark not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 4096)
+    return shown
