@@ -147,7 +147,14 @@ def test_the_addresses_of_cases_work_with_the_history_of_the_browser(browser: Br
         expect(page.locator("#matrix")).to_be_visible()
         page.evaluate("location.hash = '#case=not%20there'")
         expect(page.locator("#said")).to_have_text("There is no case not there in this report")
+        expect(page.locator("#missing")).to_be_visible()
+        expect(page.locator("#missing")).to_have_text(
+            "There is no case not there in this report; below are those that there are."
+        )
         expect(page.locator("#matrix")).to_be_visible()
+        page.get_by_role("link", name="exact", exact=True).click()
+        page.get_by_role("link", name="All cases").click()
+        expect(page.locator("#missing")).to_be_hidden()
 
 
 def test_a_command_is_copied(browser: Browser, written: Write) -> None:
@@ -213,6 +220,53 @@ def test_failures_of_one_kind_are_told_once_and_can_be_shown_alone(browser: Brow
         assert links(page) == ["dead", "decoder.onnx"]
 
 
+def test_flags_stand_in_the_cells_and_select_their_results(browser: Browser, written: Write) -> None:
+    with opened(browser, written(EVERY)) as page:
+        flagged = page.locator("#matrix tr", has=page.get_by_role("link", name="loose", exact=True))
+        expect(flagged.locator("td").first).to_contain_text("vacuous, flaky, not-bitwise, disputed")
+        page.get_by_role("button", name="2 disputed").click()
+        expect(page.get_by_label("Flag")).to_have_value("disputed")
+        assert links(page) == ["loose", "read-otherwise"]
+        page.locator("#f-backend").select_option("ort-webgpu")
+        assert links(page) == ["read-otherwise"]
+        page.get_by_role("button", name="Reset").click()
+        expect(page.locator("#count")).to_have_text("22 cases")
+
+
+def test_a_backend_that_could_not_start_is_said_above_everything_and_over_its_column(
+    browser: Browser, written: Write
+) -> None:
+    with opened(browser, written(EVERY)) as page:
+        expect(page.locator("#absent")).to_be_in_viewport()
+        expect(page.locator("#absent")).to_contain_text("wgpu-native could not start: no adapter was found")
+        expect(page.locator("#matrix th[data-backend=wgpu-native]")).to_contain_text("could not start")
+        expect(page.locator("#matrix th[data-backend=wgsl] small")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1100, 1900])
+def test_with_many_backends_a_case_keeps_its_width_and_stays_while_the_table_scrolls(
+    browser: Browser, written: Write, width: int
+) -> None:
+    case = "scenarios/window.yaml::window-edges:op=mha,window=3"
+    many_of = tuple(events.result(case, backend=f"kernels.py:mine_{number}") for number in range(14))
+    started, *rest = events.run_of([events.finished(*many_of)])
+    assert isinstance(started, RunStarted)
+    run = [replace(started, backends=tuple(it.backend for it in many_of)), *rest]
+    with opened(browser, written(document.report(run)), width=width) as page:
+        cell = page.locator("#matrix tbody th[scope=row]")
+        box = cell.bounding_box()
+        region = page.get_by_role("region", name="Cases by backends")
+        assert box is not None
+        assert box["width"] >= 350
+        assert box["height"] <= 60, "its id takes a line or two"
+        assert region.evaluate("it => it.clientWidth") >= width - 80, "the table has the width of the window"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        region.evaluate("it => { it.scrollLeft = 500; }")
+        after = cell.bounding_box()
+        assert after is not None
+        assert after["x"] == pytest.approx(box["x"], abs=1)
+
+
 def test_everything_is_reached_by_keyboard_in_the_order_of_the_page(browser: Browser, written: Write) -> None:
     with opened(browser, written(EVERY)) as page:
         page.keyboard.press("Tab")
@@ -222,7 +276,7 @@ def test_everything_is_reached_by_keyboard_in_the_order_of_the_page(browser: Bro
         for _ in range(60):
             page.keyboard.press("Tab")
             reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
-        filters = ["f-text", "f-verdict", "f-backend", "f-tag", "f-sort", "Reset"]
+        filters = ["f-text", "f-verdict", "f-backend", "f-flag", "f-tag", "f-sort", "Reset"]
         start = reached.index("f-text")
         assert reached[start : start + len(filters)] == filters
         assert reached[reached.index("scenarios/prefill.yaml") + 1] == "plain:op=gqa"

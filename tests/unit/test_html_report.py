@@ -81,6 +81,8 @@ def test_what_stands_on_the_page_at_once_is_counts_and_environment() -> None:
     for words in ("15 of 22 cases failed", "<b>14</b> failed", "no adapter was found: install mesa-vulkan-drivers"):
         assert words in PAGE.replace("&#39;", "'")
     assert "<bdi>onnxruntime-webgpu 1.32.0</bdi>" in PAGE
+    for told in ("1 vacuous", "1 flaky", "1 not-bitwise", "2 disputed", "1 reference-refused"):
+        assert f"{told}</button>" in PAGE, "flags are counted, and lead to their results"
     assert "<bdi>Against main.json: 1 new, 1 better, 1 result fails as then</bdi>" in PAGE
 
 
@@ -103,6 +105,22 @@ def test_a_hostile_name_is_text_wherever_it_stands() -> None:
 def test_the_title_says_how_the_run_went(run: list[Event], words: str) -> None:
     text = page.text(document.report(run))
     assert f"<title>{words} · attncheck</title>" in text
+
+
+def test_a_backend_that_could_not_start_stands_in_the_title_and_with_its_reason_below_it() -> None:
+    ran = [events.finished(events.result("a.yaml::b"))]
+    text = page.text(document.report(events.run_of(ran, unavailable=True)))
+    assert "<title>1 case, none failed, 1 backend could not start · attncheck</title>" in text
+    absent = re.search(r'<ul class="note alarm" id="absent">(.*?)</ul>', text, re.DOTALL)
+    assert absent is not None
+    said = re.sub(r"<.*?>", "", absent.group(1)).strip()
+    assert said == (
+        "backend ort-cpu could not start: ONNX Runtime is not installed: pip install onnxruntime; "
+        "none of its results are here"
+    )
+    ran.append(events.finished(events.reference("a.yaml::c")))
+    gone_on = document.report(events.run_of(ran, unavailable=True))
+    assert 'id="absent"' not in page.text(gone_on), "its results stand in the journal that was gone on from"
 
 
 def test_an_interrupted_run_says_so() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 
@@ -15,9 +16,10 @@ import jinja2
 
 from attncheck.reports import compared
 from attncheck.reports.document import Report
+from attncheck.reports.entries import BackendEntry
 from attncheck.reports.html.data import embedded
 from attncheck.reports.numbers import plural, seconds
-from attncheck.vocabulary import Status
+from attncheck.vocabulary import Flag, Status
 
 STYLES = ("colours.css", "style.css", "print.css")
 SCRIPTS = (
@@ -41,17 +43,32 @@ def text(report: Report) -> str:
         counts={it: getattr(report.counts, it) for it in Status},
         tags=sorted({tag for case in report.cases for tag in case.tags}),
         compared=_compared(report),
+        absent=_absent(report),
+        flags=_flags(report),
         verdicts=sorted({str(it.verdict) for case in report.cases for it in case.results}),
     )
 
 
 def title(report: Report) -> str:
-    """``2 of 130 cases failed``."""
+    """``2 of 130 cases failed, 1 backend could not start``."""
     wrong = report.counts.failed + report.counts.xpassed
-    if not report.cases:
-        return "nothing ran"
     cases = plural(len(report.cases), "case")
-    return f"{wrong:,} of {cases} failed" if wrong else f"{cases}, none failed"
+    ran = f"{wrong:,} of {cases} failed" if wrong else f"{cases}, none failed"
+    absent = len(_absent(report))
+    gone = [f"{plural(absent, 'backend')} could not start"] if absent else []
+    return ", ".join([ran if report.cases else "nothing ran", *gone])
+
+
+def _absent(report: Report) -> list[BackendEntry]:
+    """Backends without which the run was: a journal that is gone on from has results of some that need not start."""
+    ran = {it.backend for case in report.cases for it in case.results}
+    return [it for it in report.backends if not it.started and it.name not in ran]
+
+
+def _flags(report: Report) -> dict[Flag, int]:
+    """Results with each flag, without those that none has."""
+    found = Counter(flag for case in report.cases for it in case.results for flag in it.flags)
+    return {flag: found[flag] for flag in Flag if found[flag]}
 
 
 def _compared(report: Report) -> list[str]:

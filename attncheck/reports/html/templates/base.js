@@ -3,6 +3,9 @@
 const REPORT = JSON.parse(document.getElementById("data").textContent);
 const CASES = REPORT.cases || [];
 const BACKENDS = (REPORT.backends || []).map((it) => it.name);
+// A journal that is gone on from has results of backends that this run had no need to start.
+const RAN = new Set(CASES.flatMap((one) => (one.results || []).map((it) => it.backend)));
+const ABSENT = new Set((REPORT.backends || []).filter((it) => !it.started && !RAN.has(it.name)).map((it) => it.name));
 const byId = (id) => document.getElementById(id);
 
 function make(element, attributes, children) {

@@ -1,5 +1,15 @@
 // Which cases are shown, and in which order.
-const state = { text: "", verdict: "", backend: "", tag: "", status: "", sort: "file", cluster: null };
+const UNFILTERED = {
+  text: "",
+  verdict: "",
+  backend: "",
+  flag: "",
+  tag: "",
+  status: "",
+  sort: "file",
+  cluster: null,
+};
+const state = { ...UNFILTERED };
 const haystacks = new Map();
 
 function haystack(one) {
@@ -28,6 +38,7 @@ function fits(one) {
     (!state.tag || (one.tags || []).includes(state.tag)) &&
     (!state.backend || results.length > 0) &&
     (!state.verdict || results.some((it) => it.verdict === state.verdict)) &&
+    (!state.flag || results.some((it) => (it.flags || []).includes(state.flag))) &&
     (!state.cluster || results.some((it) => clusterOf(it) === state.cluster)) &&
     state.text
       .toLowerCase()
@@ -65,7 +76,7 @@ function groups() {
   return [...found].map(([title, cases]) => ({ title, cases }));
 }
 
-const filtered = () => state.text || state.verdict || state.backend || state.tag || state.status || state.cluster;
+const filtered = () => state.text || state.verdict || state.backend || state.flag || state.tag || state.status || state.cluster;
 
 // Results that went wrong in the same way: backend, verdict, and what is said of it first.
 function clusterOf(result) {

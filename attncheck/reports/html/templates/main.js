@@ -2,7 +2,7 @@
 const title = document.title;
 document.body.append(h("p", { id: "said", class: "visually-hidden", role: "status", "aria-live": "polite" }));
 
-for (const key of ["text", "verdict", "backend", "tag", "sort"]) {
+for (const key of ["text", "verdict", "backend", "flag", "tag", "sort"]) {
   byId(`f-${key}`).addEventListener("input", (event) => {
     state[key] = event.target.value;
     drawMatrix();
@@ -11,7 +11,7 @@ for (const key of ["text", "verdict", "backend", "tag", "sort"]) {
 const form = document.querySelector(".filters");
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", () => {
-  Object.assign(state, { text: "", verdict: "", backend: "", tag: "", status: "", sort: "file", cluster: null });
+  Object.assign(state, UNFILTERED);
   opened.clear();
   drawMatrix();
 });
@@ -19,6 +19,14 @@ for (const it of document.querySelectorAll("button.tile")) {
   it.addEventListener("click", () => {
     state.status = state.status === it.dataset.status ? "" : it.dataset.status;
     drawMatrix();
+  });
+}
+for (const it of document.querySelectorAll("button[data-flag]")) {
+  it.addEventListener("click", () => {
+    state.flag = it.dataset.flag;
+    byId("f-flag").value = state.flag;
+    drawMatrix();
+    byId("cases-title").scrollIntoView();
   });
 }
 byId("unfold").addEventListener("click", () => {
@@ -35,6 +43,7 @@ function route() {
   if (one && !was) before = scrollY;
   byId("overview").hidden = Boolean(one);
   byId("case").hidden = !one;
+  byId("missing").hidden = wanted === null || Boolean(one);
   document.title = one ? `${one.id} \u00b7 attncheck` : title;
   if (one) {
     showCase(one);
@@ -42,8 +51,12 @@ function route() {
     byId("case").querySelector("h1").focus({ preventScroll: true });
   } else {
     byId("case").replaceChildren();
-    if (wanted !== null) announce(`There is no case ${wanted} in this report`);
-    if (was) scrollTo(0, before);
+    if (wanted !== null) {
+      const said = h("strong", { class: "warn" }, "There is no case ", name(wanted), " in this report");
+      byId("missing").replaceChildren(said, "; below are those that there are.");
+      announce(said.textContent);
+      scrollTo(0, 0);
+    } else if (was) scrollTo(0, before);
   }
 }
 

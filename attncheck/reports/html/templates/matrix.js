@@ -17,6 +17,7 @@ function row(one, whole) {
             { class: levelOf(it), title: REPORT.words[it.verdict] },
             told(it),
             it.kernel ? h("small", null, ` ${it.kernel}`) : "",
+            it.flags ? h("small", { class: "flag" }, it.flags.join(", ")) : "",
           )
         : h("td", { class: "empty" }, h("span", { class: "quiet" }, "\u2013"));
     }),
@@ -86,8 +87,7 @@ function groupBody(group, few) {
     h(
       "th",
       { scope: "rowgroup", colspan: BACKENDS.length + 1 },
-      toggle,
-      h("span", { class: "quiet" }, ` ${tally(group.cases)}`),
+      h("span", { class: "pinned" }, toggle, h("span", { class: "quiet" }, ` ${tally(group.cases)}`)),
     ),
   );
   const open = (yes) => {
@@ -154,6 +154,7 @@ function drawHead() {
             },
             name(backend),
           ),
+          ABSENT.has(backend) ? h("small", { class: "warn" }, "could not start") : "",
         ),
       ),
     ),
