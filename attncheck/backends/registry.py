@@ -169,6 +169,13 @@ def kind_of(name: str, settings: Settings) -> Kind:
     return _kind(settings.tables.get(plain, Table(plain)).use, name, settings)
 
 
+def file_of(name: str, tables: Mapping[str, Table]) -> Path | None:
+    """The file that holds the function which the backend `name` is; None where it is none."""
+    plain, _, _ = _parts(name)
+    use = tables.get(plain, Table(plain)).use
+    return _function(use)[0] if _FUNCTION.fullmatch(use) is not None else None
+
+
 def _parts(name: str) -> tuple[str, str, str]:
     """NAME, "@", VERSION. A file's path may hold an @ of its own."""
     return name.partition("@") if _FUNCTION.fullmatch(name) is None else (name, "", "")

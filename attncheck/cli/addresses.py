@@ -55,7 +55,7 @@ class Addresses:
         file, _, name = pattern.partition(SEPARATOR)
         prefix = ADDRESS if file.startswith(ADDRESS) else ""
         found: list[Scenario] = []
-        for path in self._files(file):
+        for path in self.files(file):
             exact = pattern if prefix or _wild(file) else f"{address(path, self._base)}{SEPARATOR}{name}"
             found += select(self._load(path, prefix), ids=[exact], memory_limit=self._limit)
         return tuple(found)
@@ -73,7 +73,7 @@ class Addresses:
             self._loaded[path, prefix] = load([path], base, self._limit, prefix)
         return self._loaded[path, prefix]
 
-    def _files(self, file: str) -> Sequence[Path]:
+    def files(self, file: str) -> Sequence[Path]:
         """The files that the part of an id before `::` means."""
         typed = file.removeprefix(ADDRESS)
         root = scenarios_dir() if file.startswith(ADDRESS) else self._base

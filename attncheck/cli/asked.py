@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from attncheck.cli import baselines, configuration, expectations, options, sharing
+from attncheck.cli import baselines, configuration, expectations, options, overwriting, sharing
 from attncheck.cli.invocation import KEPT, SHRINKING, Invocation, said
 from attncheck.cli.reported import Wish
 from attncheck.cli.session import Wanted
@@ -21,8 +21,21 @@ def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
         raise click.UsageError("-q and -v exclude each other", ctx)
     if given["journal"] and given["resume"]:
         raise click.UsageError("--journal begins a journal and --resume continues one: give one of them", ctx)
+    if given["journal"] == "":
+        raise click.UsageError(f"--journal names no file{options.UNSET}", ctx)
+    refuse_idle_outputs(ctx, given)
+    if not given["list"]:
+        overwriting.refuse_in_run(ctx.obj, given)
     if said(ctx, "shard_times") and given["shard"] is None:
         raise click.UsageError("--shard-times balances the parts of --shard: give one, as in --shard 2/8", ctx)
+
+
+def refuse_idle_outputs(ctx: click.Context, given: Mapping[str, Any]) -> None:
+    """Raise click.UsageError for a file that the command line asks ``--list`` to write."""
+    here = click.core.ParameterSource.COMMANDLINE
+    for name in ("report", "journal", "resume", "plot"):
+        if given["list"] and given.get(name) and ctx.get_parameter_source(name) is here:
+            raise click.UsageError(f"--list runs nothing, so that --{name} has nothing to write: leave one out", ctx)
 
 
 def wanted(

@@ -110,9 +110,10 @@ def bench(ctx: click.Context, /, **given: Any) -> int:
     Without a PATH the shipped cases are timed: those tagged bench on a GPU, those tagged bench-small on an adapter that
     is software. What is not right is not timed.
     """
-    from attncheck.cli import benching
+    from attncheck.cli import asked, benching
 
     if given["fail_below"] is not None and given["baseline"] is None:
         raise click.UsageError("--fail-below compares with a --baseline: give one", ctx)
 
+    asked.refuse_idle_outputs(ctx, given)
     return benching.run(ctx, given)

@@ -19,7 +19,7 @@ from attncheck.bench import measure
 from attncheck.bench.baseline import Baseline, compared
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
-from attncheck.cli import configuration, options, selection
+from attncheck.cli import configuration, options, overwriting, selection
 from attncheck.cli.messages import Stop, error, progress
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import Wish, check_writable
@@ -49,6 +49,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     wishes = tuple(map(Wish.read, given["report"]))
     plot = Path(given["plot"]) if given["plot"] is not None else None
     check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
+    overwriting.refuse_in_run(ctx.obj, given)
     known = _baseline(given)
     events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
     files = [(wish.path, bench_json.text(events)) for wish in wishes]

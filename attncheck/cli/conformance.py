@@ -27,10 +27,11 @@ def conformance(ctx: click.Context, /, suite: str, **given: Any) -> int:
     Every backend is judged by the float64 oracle, as in run; where the output that a test states differs from the
     oracle, the row is flagged disputed. CASE-ID is what the table and --list print, and may hold * and ?.
     """
-    from attncheck.cli import asked, official, selection, session, sharing
+    from attncheck.cli import asked, official, reported, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    mine = sharing.shared(official.selected(given), given)
+    with reported.also_of_nothing(given):
+        mine = sharing.shared(official.selected(given), given)
     cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:

@@ -19,13 +19,14 @@ from attncheck.vocabulary import ExitCode
 def wanted(found: Configuration | None, given: Mapping[str, Any]) -> Expectations:
     """The expectations that hold for this call. Raises Stop (exit code 2) with every mistake of every file."""
     try:
-        return Expectations(load(_files(found, given["expect"])), given["run_quarantined"])
+        return Expectations(load(files(found, given["expect"])), given["run_quarantined"])
     except ScenarioErrors as wrong:
         mistakes = plural(len(wrong.diagnostics), "mistake")
         raise Stop(f"{mistakes}; nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
 
 
-def _files(found: Configuration | None, named: tuple[str, ...]) -> tuple[Path, ...]:
+def files(found: Configuration | None, named: tuple[str, ...]) -> tuple[Path, ...]:
+    """The files that are read: those named, or the one beside the configuration. Raises Stop (exit code 2)."""
     if NO_EXPECTATIONS in named:
         if len(set(named)) > 1:
             others = ", ".join(name for name in named if name != NO_EXPECTATIONS)

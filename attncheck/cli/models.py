@@ -52,10 +52,10 @@ def case(word: str, base: Path, options: Mapping[str, Any]) -> Case:
 def with_arrays(folder: Path) -> list[Path]:
     """The models in a folder, at any depth, that have their arrays beside them: what `attncheck extract` writes."""
     found = [Path(at, name) for at, _, names in os.walk(folder) for name in names if name.lower().endswith(SUFFIX)]
-    return sorted(path for path in found if _beside(path).is_file())
+    return sorted(path for path in found if beside(path).is_file())
 
 
-def _beside(path: Path) -> Path:
+def beside(path: Path) -> Path:
     """Where the arrays of a model lie when nobody says where."""
     return path.with_suffix(ARRAYS)
 
@@ -64,8 +64,8 @@ def _fed(word: str, it: ModelFile, name: str, options: Mapping[str, Any]) -> tup
     """The case and its Problem: with the arrays given, else with those beside the model, else with generated ones."""
     seed = options["seed"] if options["seed"] is not None else _seed(word)
     source = options["inputs"]
-    if source is None and seed is None and not options["dim"] and _beside(it.path).is_file():
-        source = str(_beside(it.path))
+    if source is None and seed is None and not options["dim"] and beside(it.path).is_file():
+        source = str(beside(it.path))
     if source is not None:
         fed = feeds.given(it, arrays(source), source)
         return given.case(it, name, fed, f"{_what(it)}, fed with {source}")
@@ -73,7 +73,7 @@ def _fed(word: str, it: ModelFile, name: str, options: Mapping[str, Any]) -> tup
     feeds.refuse_foreign(it, said)
     fed = feeds.generated(it, seed or 0, said, options["memory_limit"], feeds.of_node(it))
     # Beside arrays that would be taken, also seed 0 must be said.
-    suffix = f"{SET}{SEED}{seed or 0}" if seed or _beside(it.path).is_file() else ""
+    suffix = f"{SET}{SEED}{seed or 0}" if seed or beside(it.path).is_file() else ""
     return given.case(it, name + suffix, fed, f"{_what(it)}, fed with data generated from seed {seed or 0}")
 
 

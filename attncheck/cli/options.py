@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 else:  # click before 8.3 has no type arguments here
     _Text = _Number = click.ParamType
 
+UNSET = "; was a variable empty?"
+"""What to ask of a name that is empty."""
+
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
@@ -70,8 +73,11 @@ class ReportWish(_Text):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the format; the file is looked at before the run begins."""
         text = str(value)
-        if text.partition("=")[0] not in FORMATS:
+        name, mark, path = text.partition("=")
+        if name not in FORMATS:
             self.fail(f"{text!r} names no format: write FORMAT=FILE, with one of {', '.join(FORMATS)}", param, ctx)
+        if mark and not path:
+            self.fail(f"{text!r} names no file: write {name}=FILE, or {name} alone for stdout{UNSET}", param, ctx)
         return text
 
 

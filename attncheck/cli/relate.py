@@ -30,10 +30,11 @@ def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> in
     Each case is run with its twin, and the backend's two results are held against each other; no reference judges.
     CASE-ID is what the table and --list print, FILE::NAME/RELATION, or that of a case for all its relations.
     """
-    from attncheck.cli import asked, related, selection, session, sharing
+    from attncheck.cli import asked, related, reported, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    mine = sharing.shared(related.selected(ctx, relation, given), given)
+    with reported.also_of_nothing(given):
+        mine = sharing.shared(related.selected(ctx, relation, given), given)
     cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attncheck.reports.document import Report
 
 ACTIONS = ("convert", "merge")
+NOT_WRITTEN = "nothing was written"
 
 
 @click.command(short_help="Convert the report of a run, or merge several.", context_settings=options.CONTEXT)
@@ -29,7 +30,7 @@ def report(
     FILE is what --report json or ndjson, or --journal wrote. Merged are the shards of a run, and runs of the same cases
     on other machines or versions, whose backends are told apart by the names of the files.
     """
-    from attncheck.cli import reported
+    from attncheck.cli import overwriting, reported
     from attncheck.cli.invocation import said
     from attncheck.engine import status
     from attncheck.engine.events import RunFinished
@@ -40,7 +41,9 @@ def report(
     if not said(ctx, "report"):
         raise click.UsageError("say what to write, as in --report markdown or --report junit=FILE", ctx)
     wishes = tuple(map(reported.Wish.read, report))
-    reported.check(wishes)
+    reported.check(wishes, NOT_WRITTEN)
+    sources = [overwriting.Named(f"{name}, which this call reads", Path(name)) for name in inputs]
+    overwriting.refuse(tuple(overwriting.reports(report)), sources, NOT_WRITTEN)
     found = _read([Path(name) for name in inputs])
     whole = reported.write(found, wishes)
     if not whole:
@@ -57,12 +60,13 @@ def _read(paths: list[Path]) -> Report:
     """The one report of all `paths`. Raises Stop (exit code 2)."""
     from attncheck.cli.messages import Stop
     from attncheck.reports.document import Unreadable
-    from attncheck.reports.merging import Conflict, merged, parts
+    from attncheck.reports.merging import Conflict, merged, parts, refuse_doubles
     from attncheck.reports.reading import earlier
     from attncheck.vocabulary import ExitCode
 
     try:
         reports = [earlier(path) for path in paths]
+        refuse_doubles(paths, reports)
         return reports[0] if len(reports) == 1 else merged(parts(paths, reports))
     except (Unreadable, Conflict) as wrong:
         raise Stop(str(wrong), ExitCode.USAGE) from None

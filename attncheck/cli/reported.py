@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from attncheck import __version__
 from attncheck.cli import actions
 from attncheck.cli.messages import Stop, error
-from attncheck.engine.events import Event
+from attncheck.engine.events import Counts, Event, RunFinished, RunStarted
 from attncheck.engine.files import write_whole
 from attncheck.reports.formats import writer
 from attncheck.vocabulary import ExitCode
@@ -84,19 +85,25 @@ def write(document: Report, wishes: Sequence[Wish]) -> bool:
     return whole
 
 
-def check(wishes: Sequence[Wish]) -> None:
+NOT_RUN = "nothing was run"
+
+
+def check(wishes: Sequence[Wish], then: str = NOT_RUN) -> None:
     """Raise Stop (exit code 2) for what cannot be: a file in a folder that is not there, two reports on one stdout."""
-    check_writable(wish.path for wish in wishes if wish.path is not None)
+    check_writable((wish.path for wish in wishes if wish.path is not None), then)
     if sum(wish.path is None for wish in wishes) > 1:
         raise Stop("two reports cannot share stdout: give one a file, as in --report json=FILE", ExitCode.USAGE)
 
 
-def check_writable(paths: Iterable[Path]) -> None:
-    """Raise Stop (exit code 2) for a file in a folder that is not there: it is known before anything is run."""
+def check_writable(paths: Iterable[Path], then: str = NOT_RUN) -> None:
+    """Raise Stop (exit code 2) for a file in a folder that is not there: it is known before anything is run.
+
+    then   what the message says was not done
+    """
     for path in paths:
         if path.is_dir() or not path.absolute().parent.is_dir():
             wrong = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-            raise Stop(f"cannot write the report {path}: {wrong}\nnothing was run", ExitCode.USAGE)
+            raise Stop(f"cannot write the report {path}: {wrong}\n{then}", ExitCode.USAGE)
 
 
 @contextmanager
@@ -111,3 +118,17 @@ def reports(wishes: Sequence[Wish]) -> Iterator[Reports]:
         yield kept
     finally:
         kept.write()
+
+
+@contextmanager
+def also_of_nothing(given: Mapping[str, Any]) -> Iterator[None]:
+    """Write the reports of a call also where its words select no case: whoever reads them finds an empty run."""
+    try:
+        yield
+    except Stop as stop:
+        if stop.code is not ExitCode.NOTHING or given["list"]:
+            raise
+        with reports(tuple(map(Wish.read, given["report"]))) as kept:
+            kept.note(RunStarted(0, (), None, {"attncheck": __version__}))
+            kept.note(RunFinished(Counts(), 0.0))
+        raise Stop(str(stop), ExitCode.INTERNAL if kept.broken else stop.code) from None

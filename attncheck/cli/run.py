@@ -23,10 +23,11 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     PATH is a scenario file or a folder of them; without any, the shipped scenarios run. CASE-ID is what the table and
     --list print, FILE::NAME, and may hold * and ?.
     """
-    from attncheck.cli import asked, selection, session, sharing
+    from attncheck.cli import asked, reported, selection, session, sharing
 
     asked.refuse_contradictions(ctx, given)
-    mine = sharing.shared(selection.selected(ctx.obj, given), given)
+    with reported.also_of_nothing(given):
+        mine = sharing.shared(selection.selected(ctx.obj, given), given)
     cases = selection.shuffled(mine.cases, given)
     if given["list"]:
         for case in cases:

@@ -126,10 +126,11 @@ def parsed(text: str, name: str) -> Report:
         raise Unreadable(f"{name} is no report of attncheck: it is nested too deeply; {how}") from None
     if not isinstance(data, dict) or "report" not in data:
         raise Unreadable(f"{name} is no report of attncheck: it has no key `report`; {how}")
-    version, by = data["report"], data.get("attncheck", "another version")
+    version, by = data["report"], data.get("attncheck")
+    written = f", written by attncheck {by}" if by else ""
     if version != FORMAT:
         raise Unreadable(
-            f"{name} is a report in format {version}, written by attncheck {by}; attncheck {__version__} reads format "
+            f"{name} is a report in format {version}{written}; attncheck {__version__} reads format "
             f"{FORMAT}: convert it with the version that wrote it"
         )
     try:
@@ -138,8 +139,7 @@ def parsed(text: str, name: str) -> Report:
         first = wrong.errors()[0]
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
         raise Unreadable(
-            f"{name}: {place.removeprefix('.')} does not fit: {first['msg']}; it was written by attncheck {by}, "
-            f"this is {__version__}"
+            f"{name}: {place.removeprefix('.')} does not fit: {first['msg']}{written}; this is attncheck {__version__}"
         ) from None
     check_backends(found, name)
     return found

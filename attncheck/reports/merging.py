@@ -45,6 +45,21 @@ def parts(paths: Sequence[Path], reports: Sequence[Report]) -> list[Part]:
     return [Part(name, report) for name, report in zip(names, reports, strict=True)]
 
 
+def refuse_doubles(paths: Sequence[Path], reports: Sequence[Report]) -> None:
+    """Raise Conflict where one run is told twice, in one file or in two: its time would count twice.
+
+    Two runs that are told alike to the last bit of their seconds are one; those of no case say nothing twice.
+    """
+    for at, report in enumerate(reports):
+        for other in range(at):
+            if paths[at].resolve() == paths[other].resolve():
+                raise Conflict(f"{paths[at]} is named twice: a run that is merged with itself counts double")
+            if report.cases and report == reports[other]:
+                raise Conflict(
+                    f"{paths[other]} and {paths[at]} tell of one run, which would count double: leave one of them out"
+                )
+
+
 def merged(given: Sequence[Part]) -> Report:
     """One report of all. Raises Conflict where one id stands for cases of different content."""
     _check_contents(given)

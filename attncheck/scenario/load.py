@@ -62,8 +62,7 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
     for path in map(Path, paths):
         if path.is_dir():
             refused: list[OSError] = []
-            walked = [Path(at, name) for at, _, names in os.walk(path, onerror=refused.append) for name in names]
-            inside = sorted(file for file in walked if _is_scenario_file(file, path))
+            inside = sorted(scenario_files(path, refused))
             mistakes += [_unreadable(Path(error.filename), error) for error in refused]
             if not inside and not refused:
                 message = "no scenario files in this directory (files that end in .yaml or .yml)"
@@ -81,7 +80,14 @@ def _files(paths: Iterable[str | os.PathLike[str]], mistakes: list[Diagnostic]) 
 
 def has_scenarios(folder: Path) -> bool:
     """Whether a folder holds a scenario file, at any depth."""
-    return any(_is_scenario_file(Path(at, name), folder) for at, _, names in os.walk(folder) for name in names)
+    return next(scenario_files(folder), None) is not None
+
+
+def scenario_files(folder: Path, refused: list[OSError] | None = None) -> Iterator[Path]:
+    """The scenario files in a folder, at any depth; what it is that cannot be looked into is put into `refused`."""
+    onerror = refused.append if refused is not None else None
+    walked = (Path(at, name) for at, _, names in os.walk(folder, onerror=onerror) for name in names)
+    return (file for file in walked if _is_scenario_file(file, folder))
 
 
 def _is_scenario_file(file: Path, directory: Path) -> bool:

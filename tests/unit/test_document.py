@@ -141,6 +141,7 @@ def test_nothing_but_the_events_decides_what_stands_in_it() -> None:
     ("change", "said"),
     [
         ({"report": 7, "attncheck": "9.9"}, "is a report in format 7, written by attncheck 9.9"),
+        ({"report": 99, "attncheck": None}, f"is a report in format 99; attncheck {__version__} reads format 1"),
         ({"counts": {"passed": "many"}}, "counts.passed does not fit: "),
         ({"cases": [{"id": 3}]}, "cases[0].id does not fit: "),
         ({"attncheck": __version__, "backends": []}, "cases[0] has a result of wgsl, which is none of the backends: "),

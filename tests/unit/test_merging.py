@@ -13,7 +13,7 @@ from attncheck.engine.events import Counts
 from attncheck.reports import document, json_report, ndjson, reading
 from attncheck.reports.document import Report
 from attncheck.reports.entries import CaseEntry
-from attncheck.reports.merging import Conflict, Part, merged, parts
+from attncheck.reports.merging import Conflict, Part, merged, parts, refuse_doubles
 from attncheck.vocabulary import Status, Verdict
 from tests.cli import events
 
@@ -64,6 +64,16 @@ def test_a_report_merged_with_itself_is_itself() -> None:
         WHOLE, cases=both(WHOLE, WHOLE).cases
     )
     assert [case.id for case in both(WHOLE, WHOLE).cases] == [case.id for case in WHOLE.cases]
+
+
+def test_a_run_that_is_told_twice_is_refused() -> None:
+    one, other, nothing = of(("a::x", Verdict.PASS)), of(("a::x", Verdict.PASS), seconds=7.5), of()
+    refuse_doubles([Path("a.json"), Path("b.json")], [one, other])
+    refuse_doubles([Path("a.json"), Path("b.json")], [nothing, nothing])
+    with pytest.raises(Conflict, match=r"^a/\.\./r\.json is named twice: "):
+        refuse_doubles([Path("r.json"), Path("a/../r.json")], [nothing, nothing])
+    with pytest.raises(Conflict, match=r"^a\.json and c\.ndjson tell of one run, which would count double"):
+        refuse_doubles([Path("a.json"), Path("b.json"), Path("c.ndjson")], [one, other, one])
 
 
 def test_one_backend_in_two_environments_is_told_apart_and_a_common_reference_is_not() -> None:
