@@ -117,7 +117,7 @@ class Workers:
         """What the table says of one result, and the commands that run and shrink it."""
         commands = session.commands_of(self.wanted, self._chosen)
         layout = Layout.fit([result.case], [result.backend], None)
-        table = Table(layout, Detail.VERBOSE if self._verbose else Detail.NORMAL, commands.run)
+        table = Table(layout, Detail.VERBOSE if self._verbose else Detail.NORMAL, commands.run, inspect=commands.show)
         lines = table.lines(replace(finished, results=(result,)))
         shrink = "" if result.reference else commands.minimize(result.case, result.backend)
         return [*lines, BLANK, *summary.reproduce([commands.run(result.case)], shrink)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from attncheck.engine.events import Result
-from attncheck.reports import describe, expected, rows
+from attncheck.reports import describe, expected, frames, rows
 from attncheck.vocabulary import Flag, Status, Verdict
 
 STDERR_LINES = 8
@@ -53,8 +53,12 @@ def plain(stderr: str) -> list[str]:
     return ESCAPE.sub("", stderr.rstrip()).splitlines()
 
 
-def last_words(result: Result) -> list[str]:
-    """The end of what the backend's process wrote, without colours, and without what the message says already."""
+def last_words(result: Result, *, brief: bool = False) -> list[str]:
+    """The end of what the backend's process wrote, without colours, and without what the message says already.
+
+    brief  a frame of a traceback is one line
+    """
     known = {*result.message.split("; "), result.message}
     said = plain(result.stderr)
+    said = frames.brief(said) if brief else said
     return [text for text in said if not any(part and part in text for part in known)][-STDERR_LINES:]

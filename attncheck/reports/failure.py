@@ -88,7 +88,7 @@ def pieces(result: Result, width: int | None, ramp: str) -> list[Piece]:
     if result.attribution is not None:
         found += [Piece(Rank.ALONE, text) for text in describe.attribution(result.attribution, numbers=False)]
     found += [Piece(Rank.FLAGS, text) for text in explanation.flags(result)]
-    return found + [Piece(Rank.WORDS, text) for text in explanation.last_words(result)]
+    return found + [Piece(Rank.WORDS, text) for text in explanation.last_words(result, brief=True)]
 
 
 def _kept(every: list[Piece], width: int | None) -> list[Piece]:

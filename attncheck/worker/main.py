@@ -42,6 +42,8 @@ from typing import Any, BinaryIO, Callable, Dict
 import wire
 from failure import Failure, is_refusal
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
 
 def main() -> None:
     """Serve until the engine closes the stream, or is no more."""
@@ -158,9 +160,18 @@ def _answer(work: Callable[[], Any]) -> Dict[str, Any]:
     except MemoryError as error:
         return {"failed": "out-of-memory", "message": _said(error) or "the backend ran out of memory"}
     except Exception as error:  # noqa: BLE001  a runtime may raise anything, and it is the case's verdict
-        traceback.print_exc()
+        _print_traceback(error)
         told = "%s: %s" % (type(error).__name__, _said(error))
         return {"failed": "error", "message": told, "refused": is_refusal(error)}
+
+
+def _print_traceback(error: Exception) -> None:
+    """The traceback from where it leaves this folder: how attncheck calls a runtime says nothing to whom wrote that."""
+    trace = error.__traceback__
+    while trace is not None and os.path.dirname(os.path.abspath(trace.tb_frame.f_code.co_filename)) == HERE:
+        trace = trace.tb_next
+    # Where it never does, the fault is ours.
+    traceback.print_exception(type(error), error, trace or error.__traceback__)
 
 
 def _said(error: Exception) -> str:

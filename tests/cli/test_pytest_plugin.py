@@ -137,6 +137,7 @@ def test_every_status_has_its_twin_and_a_failure_tells_what_the_table_tells(own:
     assert f"{WRONG} is wrong: ort-cpu agrees with the oracle" in said
     assert f"attncheck run own.yaml::capped --backend {PLANTED}" in said
     assert f"attncheck minimize own.yaml::capped --backend {PLANTED}" in said
+    assert f": attncheck show --result own.yaml::capped --backend {PLANTED}" in said
     assert "softcap is never read (https://example.org/1)" in found[f"known[{WRONG}]"][1]
     assert "passes, where expectations.yaml" in found[f"mended[{WRONG}]"][1]
     assert "it dies" in found[f"deadly[{WRONG}]"][1]

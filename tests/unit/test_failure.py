@@ -120,6 +120,43 @@ def test_of_what_a_crashed_process_wrote_the_end_is_told() -> None:
     assert told(result) == ["    ended by SIGSEGV", *words, f"    the rest: {COMMAND}"]
 
 
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/home/me/kernel.py", line 7, in mine
+    return helper(tensors["q"])
+           ^^^^^^^^^^^^^^^^^^^^
+  File "/home/me/kernel.py", line 3, in helper
+    return np.linalg.inv(
+           ~~~~~~~~~~~~~^
+        q)
+        ^^
+  File "/home/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 615, in inv
+    ainv = _umath_linalg.inv(a, signature=signature)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/home/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 104, in _raise
+    raise LinAlgError("Singular matrix")
+LinAlgError: Singular matrix
+"""
+
+
+def test_of_an_exception_the_user_s_own_frames_are_told_and_no_line_is_spent_on_marks() -> None:
+    result = events.result("a", Verdict.ERROR, message="LinAlgError: Singular matrix", stderr=TRACEBACK)
+    assert told(result) == [
+        "    LinAlgError: Singular matrix",
+        '    | /home/me/kernel.py:7, in mine: return helper(tensors["q"])',
+        "    | /home/me/kernel.py:3, in helper: return np.linalg.inv(",
+        f"    next: {COMMAND}",
+    ]
+
+
+def test_of_an_exception_within_a_library_alone_the_library_s_frames_are_told() -> None:
+    library = TRACEBACK.replace("/home/me/kernel.py", "/usr/lib/python3/dist-packages/made.py")
+    result = events.result("a", Verdict.ERROR, message="LinAlgError: Singular matrix", stderr="loading\n" + library)
+    lines = told(result)
+    assert len(lines) == 6
+    assert lines[-2].endswith('numpy/linalg/_linalg.py:104, in _raise: raise LinAlgError("Singular matrix")')
+
+
 def test_a_message_that_is_too_long_is_cut_behind_its_beginning() -> None:
     result = events.result("a.yaml::b", Verdict.ERROR, message="\n".join(f"line {number}" for number in range(20)))
     assert told(result) == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import os
+import re
 import subprocess
 import sys
 import time
@@ -114,6 +115,9 @@ def test_an_exception_is_an_error_and_the_worker_goes_on(worker: Worker) -> None
         run(worker, "raise")
     assert caught.value.verdict is Verdict.ERROR
     assert caught.value.message == "RuntimeError: the kernel is on fire"
+    raised, *rest = re.findall(r'File "(.*?)", line', worker.stderr)
+    assert not rest, "frames of attncheck's own are not told"
+    assert Path(raised) == RUNTIMES / "faulty.py"
     run(worker, "nothing")
 
 
