@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from attncheck.compare import digits
 from attncheck.engine.events import BackendReady, CaseFinished, Change, Compared, Event, Expected, Result
 from attncheck.vocabulary import Flag, Status, Verdict
 
@@ -76,6 +77,15 @@ class Baseline:
         expected = Expected(self.place, _told(was.verdict, was.margin), REASON, "", _departure(result, was))
         return replace(result, status=Status.FAILED if expected.departure else Status.XFAILED, expected=expected)
 
+    def knows(self, case: str, digest: str) -> bool:
+        """Whether it has `case`, on whatever backend."""
+        return case in self._known or digest in self._known
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """The ids and the contents of its cases."""
+        return frozenset(word for it in self.results for word in (it.case, it.digest))
+
     @cached_property
     def _by_id(self) -> dict[tuple[str, str], Was]:
         return {(it.case, it.backend): it for it in self.results}
@@ -102,7 +112,7 @@ def _departure(result: Result, was: Was) -> str:
     if result.verdict is not was.verdict:
         return f"the verdict is {result.verdict}"
     if now is not None and was.margin is not None and _exceeds(now, was.margin):
-        return f"its margin, {now:.3g}, is more than {WORSE:g} times that"
+        return f"its margin, {digits.margin(now)}, is more than {WORSE:g} times that"
     return ""
 
 
@@ -114,14 +124,13 @@ def _exceeds(one: float, other: float) -> bool:
 
 
 def _told(verdict: Verdict, at: float | None) -> str:
-    return str(verdict) if at is None or verdict in _UNTESTED else f"{verdict} with margin {at:.3g}"
+    return str(verdict) if at is None or verdict in _UNTESTED else f"{verdict} with margin {digits.margin(at)}"
 
 
 @dataclass
 class Comparison:
     """Follows a run's events, to tell afterwards how it stands to its baseline.
 
-    complete   whether every case of the selection was run: only then is something gone
     elsewhere  ids of cases that other shards run
     """
 
@@ -130,6 +139,9 @@ class Comparison:
     _ready: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _changes: list[Change] = field(default_factory=list)
     _met: set[Was] = field(default_factory=set)
+    _tested: set[str] = field(default_factory=set)
+    _compared: dict[str, bool] = field(default_factory=dict)
+    _shared: bool = False
     _known: int = 0
     _edited: int = 0
 
@@ -139,12 +151,16 @@ class Comparison:
             self._ready[event.backend] = ran_on(event.hello.versions, event.hello.device)
         elif isinstance(event, CaseFinished):
             met = [self._note(it, event.digest) for it in event.results]
+            self._shared |= self.baseline.knows(event.origin.id, event.digest)
             self._edited += any(it is not None and it.digest != event.digest for it in met)
 
     def _note(self, result: Result, digest: str) -> Was | None:
         was = self.baseline.was(result.case, digest, result.backend)
+        if not result.reference:
+            self._tested.add(result.backend)
         if was is not None:
             self._met.add(was)
+            self._compared[result.backend] = result.reference
         kind = _kind(result, was)
         self._known += kind == "known"
         if kind is not None and kind != "known":
@@ -162,7 +178,24 @@ class Comparison:
             if it.case not in self.elsewhere
         ]
         changes = sorted([*self._changes, *gone], key=lambda it: ORDER.index(it.kind))
-        return Compared(self.baseline.place, self._known, tuple(changes), tuple(self._differs(attncheck)))
+        differs = tuple(self._differs(attncheck))
+        return Compared(self.baseline.place, self._known, tuple(changes), differs, self._incomparable())
+
+    def _incomparable(self) -> str:
+        """Why nothing, or the reference alone, could be compared; empty where a backend that is tested could."""
+        if not all(self._compared.values()):
+            return ""
+        tested = ", ".join(sorted(self._tested))
+        if not self._tested and not self._compared:
+            why = "no case was judged here"
+        elif not self._shared:
+            why = "it has none of these cases"
+        elif self._tested.isdisjoint(it.backend for it in self.baseline.results):
+            why = f"it has no result of {tested}"
+        else:
+            why = f"it has none of these cases on {tested}"
+        compared = f"only the reference, {', '.join(self._compared)}," if self._compared else "nothing"
+        return f"{compared} could be compared: {why}"
 
     def _differs(self, attncheck: str) -> Sequence[str]:
         """What else is not as it was, in words."""

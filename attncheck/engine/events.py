@@ -223,12 +223,14 @@ class Compared:
 
     place    the file; known: how many results fail as they did then
     differs  what else is not as it was then, in words: versions, adapters
+    incomparable  that nothing could be compared, or the reference alone, and why; empty where more could
     """
 
     place: str
     known: int
     changes: tuple[Change, ...]
     differs: tuple[str, ...] = ()
+    incomparable: str = ""
 
 
 Event = RunStarted | BackendPreparing | BackendReady | BackendFailed | CaseFinished | Compared | RunFinished

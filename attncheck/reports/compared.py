@@ -21,7 +21,8 @@ def lines(it: Compared, width: int | None) -> list[Line]:
     counted = Counter(change.kind for change in it.changes)
     counts = [f"{counted[kind]} {kind}" for kind in ORDER if counted[kind]]
     known = [f"{plural(it.known, 'result')} {'fails' if it.known == 1 else 'fail'} as then"] if it.known else []
-    told = [BLANK, line(f"Against {it.place}: {', '.join([*counts, *known]) or 'nothing has changed'}", "heading")]
+    stands = [it.incomparable, ", ".join([*counts, *known])]
+    told = [BLANK, line(f"Against {it.place}: {'; '.join(filter(None, stands)) or 'nothing has changed'}", "heading")]
     for kind in ORDER:
         changes = [change for change in it.changes if change.kind == kind]
         told += [Line((Span(f"  {kind.ljust(WIDTH)}", ROLES[kind]), Span(_said(one)))) for one in changes[:TOLD]]

@@ -182,4 +182,8 @@ def _baseline(given: Sequence[Part], names: Sequence[Names]) -> Compared | None:
         known=sum(it.known for it, _ in told),
         changes=tuple(dict.fromkeys(changes)),
         differs=tuple(dict.fromkeys(text for it, _ in told for text in it.differs)),
+        # What one part could not compare another one has, unless none could.
+        incomparable="; ".join(dict.fromkeys(it.incomparable for it, _ in told))
+        if all(it.incomparable for it, _ in told)
+        else "",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from attncheck.engine.baseline import WORSE, Baseline, Comparison
 from attncheck.engine.events import BackendReady, CaseFinished, Change, Result
 from attncheck.reports import compared
 from attncheck.reports.document import report
+from attncheck.reports.expected import expectation
 from attncheck.vocabulary import Flag, Status, Verdict
 from tests.cli import events
 
@@ -120,10 +122,10 @@ def test_what_changed_is_told_kind_by_kind() -> None:
     told = stand().compared("1.2.3", complete=True)
     assert told.known == 1
     assert told.changes == (
-        Change("new", case("new"), "wgsl", "pass with margin 0.038", "mismatch with margin 5"),
-        Change("worse", case("worse"), "wgsl", "mismatch with margin 5", "mismatch with margin 50"),
-        Change("better", case("mended"), "wgsl", "mismatch with margin 9", "pass with margin 0.038"),
-        Change("better", case("less"), "wgsl", "mismatch with margin 99", "mismatch with margin 9"),
+        Change("new", case("new"), "wgsl", "pass with margin 0.038", "mismatch with margin 5.00"),
+        Change("worse", case("worse"), "wgsl", "mismatch with margin 5.00", "mismatch with margin 50.0"),
+        Change("better", case("mended"), "wgsl", "mismatch with margin 9.00", "pass with margin 0.038"),
+        Change("better", case("less"), "wgsl", "mismatch with margin 99.0", "mismatch with margin 9.00"),
         Change("gone", case("lost"), "wgsl", "pass with margin 0.038", "unsupported"),
         Change("gone", case("gone"), "wgsl", "pass with margin 0.038", ""),
     )
@@ -163,10 +165,54 @@ def test_the_terminal_is_told_what_changed() -> None:
     assert texts[:4] == [
         "",
         "Against then.json: 1 new, 1 worse, 2 better, 2 gone, 1 result fails as then",
-        "  new     a.yaml::new on wgsl: mismatch with margin 5, was pass with margin 0.038",
-        "  worse   a.yaml::worse on wgsl: mismatch with margin 50, was mismatch with margin 5",
+        "  new     a.yaml::new on wgsl: mismatch with margin 5.00, was pass with margin 0.038",
+        "  worse   a.yaml::worse on wgsl: mismatch with margin 50.0, was mismatch with margin 5.00",
     ]
     assert texts[7] == "  gone    a.yaml::gone on wgsl: was pass with margin 0.038"
+
+
+def against(then: Sequence[Result], now: Sequence[Result]) -> str:
+    """How the terminal heads the comparison of two runs, in which contents are told apart."""
+    before = baseline(*(replace(events.finished(it), digest=it.case) for it in then))
+    found = Comparison(before)
+    if now:
+        found.note(before.held(replace(events.finished(*now), digest=now[0].case)))
+    return compared.lines(found.compared("1.2.3", complete=True), None)[1].text.removeprefix("Against then.json: ")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ([good()], [good()], "nothing has changed"),
+        ([good()], [good(backend="mine")], "nothing could be compared: it has no result of mine"),
+        ([good()], [wrong(9.0, backend="mine")], "nothing could be compared: it has no result of mine; 1 new"),
+        ([good("b::x")], [good()], "nothing could be compared: it has none of these cases"),
+        (
+            [good("b::x"), good(backend="other")],
+            [good(backend="wgsl")],
+            "nothing could be compared: it has none of these cases on wgsl",
+        ),
+        ([good()], [], "nothing could be compared: no case was judged here"),
+        (
+            [events.reference(ID)],
+            [good(backend="mine"), events.reference(ID)],
+            "only the reference, ort-cpu, could be compared: it has no result of mine",
+        ),
+    ],
+)
+def test_where_nothing_could_be_compared_that_is_said_and_why(
+    then: list[Result], now: list[Result], said: str
+) -> None:
+    assert against(then, now) == said
+
+
+def test_a_row_says_that_the_baseline_has_it_so_and_writes_the_number_as_the_table_does() -> None:
+    known = held(wrong(3.31e12), wrong(3.31e12))
+    assert expectation(known, verbose=False) == ["the baseline, then.json, has it so: mismatch with margin 3.3e12"]
+    worse = held(wrong(50.0), wrong(5.0))
+    assert expectation(worse, verbose=False) == [
+        "the baseline, then.json, has mismatch with margin 5.00; now its margin, 50.0, is more than 2 times that"
+    ]
 
 
 def test_of_many_changes_the_first_are_told() -> None:
