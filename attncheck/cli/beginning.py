@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tomllib
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,19 +27,24 @@ SCHEMA = "scenarios/attncheck.schema.json"
 WORKFLOW = ".github/workflows/attncheck.yml"
 
 
-def contents() -> Mapping[str, str]:
-    """Path below the folder -> what stands in the file."""
+UNPUBLISHED = f"attncheck=={__version__}"
+"""What pip is told to install where nothing better is known."""
+
+
+def contents(requirement: str = UNPUBLISHED) -> Mapping[str, str]:
+    """Path below the folder -> what stands in the file; `requirement` is what the workflow tells pip to install."""
     return {
         NAME: _starter("attncheck.toml"),
         FIRST: _starter("first.yaml"),
         SCHEMA: schema_text(),
-        WORKFLOW: _starter("workflow.yml").replace("@VERSION@", __version__),
+        WORKFLOW: _starter("workflow.yml").replace("@REQUIREMENT@", requirement),
     }
 
 
 def write(folder: Path) -> None:
     """Write all files, or none where one of them is there already. Raises Stop (exit code 2)."""
-    made = contents()
+    requirement, reachable = origin(_direct_url())
+    made = contents(requirement)
     there = [name for name in made if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
         raise Stop(f"{_listed(folder, there)} there already; nothing was written", ExitCode.USAGE)
@@ -53,16 +61,43 @@ def write(folder: Path) -> None:
         except OSError as failed:
             raise unwritten(path, failed) from None
         click.echo(f"wrote {path}")
-    click.echo(_next(folder))
+    click.echo(_next(folder, "" if reachable else requirement))
 
 
-def _next(folder: Path) -> str:
-    """The commands to go on with; a shell knows what is behind their #."""
+def origin(direct_url: str | None) -> tuple[str, bool]:
+    """What pip is to be told to install this attncheck on another machine, and whether that can be reached from there.
+
+    direct_url   what pip noted of an installation from an address or a path (PEP 610), "" of one from an index, None
+                 where there is no installation, only a checkout on Python's path
+    """
+    noted: Any = json.loads(direct_url) if direct_url else {}
+    url = str(noted.get("url", ""))
+    if not url.startswith("https://"):
+        return UNPUBLISHED, direct_url == ""
+    vcs = noted.get("vcs_info")
+    folder = f"#subdirectory={noted['subdirectory']}" if "subdirectory" in noted else ""
+    address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    return f"attncheck @ {address}{folder}", True
+
+
+def _direct_url() -> str | None:
+    try:
+        return metadata.distribution("attncheck").read_text("direct_url.json") or ""
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _next(folder: Path, unreachable: str) -> str:
+    """The commands to go on with; a shell knows what is behind their #.
+
+    unreachable   what the workflow installs, where that stands on no index: then it is to be edited
+    """
     commands = {
         f"cd {shlex.quote(str(folder))}": "" if folder == Path() else "ids and paths are relative to it",
         "attncheck doctor": "what can run on this machine",
-        "attncheck run scenarios/": "attncheck's own kernels, beside ONNX Runtime's",
-        "attncheck run scenarios/ --backend kernel.py:attention": "your function instead",
+        "attncheck run": "attncheck's own kernels, beside ONNX Runtime's",
+        "attncheck run --backend kernel.py:attention": "your function instead",
+        f"edit {WORKFLOW}": f"{unreachable} is on no index: in Install name what pip can reach" if unreachable else "",
     }
     told = {command: why for command, why in commands.items() if why}
     width = max(map(len, told))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 NAME = "attncheck.toml"
 PYPROJECT = "pyproject.toml"
 BACKENDS = "backends"
-"""The table of backends under names of the user's own; the one key that is no option."""
+"""The table of backends under names of the user's own."""
+PATHS = "paths"
+"""What runs where the command line names nothing. With the table of backends, all that is no option."""
 
 NOT_FROM_FILE = {
     *("help", "version", "list", "case", "set", "inputs", "dim", "onnx", "npz", "plot"),
@@ -118,13 +120,13 @@ def defaults(found: Configuration, commands: Mapping[str, click.Command]) -> dic
     for key, value in found.table.items():
         if key == BACKENDS:
             continue
-        if key not in known:
-            mistakes.append((found.line(key), _unknown(key, sorted(known))))
+        if key not in known and key != PATHS:
+            mistakes.append((found.line(key), _unknown(key, sorted({*known, BACKENDS, PATHS}))))
             continue
-        wrong = _mistyped(known[key], value)
+        wrong = _not_paths(value) if key == PATHS else _mistyped(known[key], value)
         if wrong is not None:
             mistakes.append((found.line(key), f"{key} = {_toml(value)}: {wrong}"))
-        else:
+        elif key != PATHS:
             values[key] = _resolved(known[key], value, found.base)
     if mistakes:
         raise _invalid(found, mistakes)
@@ -157,6 +159,28 @@ def backends(found: Configuration | None) -> dict[str, Table]:
     if mistakes:
         raise _invalid(found, mistakes)
     return tables
+
+
+def paths(found: Configuration | None) -> tuple[str, ...]:
+    """What runs where the command line names nothing, as one would type it from here; empty where the file is silent.
+
+    The file is one that `defaults` has accepted. Raises Stop (exit code 2) for a path that is not there.
+    """
+    from attncheck.cli.addresses import is_id
+
+    if found is None:
+        return ()
+    named = found.table.get(PATHS, ())
+    gone = [one for one in named if not is_id(one) and not (found.base / one).exists()]
+    if gone:
+        raise _invalid(found, [(found.line(PATHS), f"{PATHS}: there is no {one}") for one in gone])
+    return tuple(one if is_id(one) else _shown(found.base / one) for one in named)
+
+
+def _not_paths(value: object) -> str | None:
+    """Why `value` is no list of what to run, or None where it is one."""
+    good = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+    return None if good else 'must be a list of scenario files, folders and case ids, ["scenarios"]'
 
 
 def _invalid(found: Configuration, mistakes: list[tuple[int, str]]) -> Stop:

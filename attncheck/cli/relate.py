@@ -32,6 +32,7 @@ def relate(ctx: click.Context, /, relation: tuple[str, ...], **given: Any) -> in
     """
     from attncheck.cli import asked, related, reported, selection, session, sharing
 
+    given = {**selection.with_paths(ctx.obj, given)}
     asked.refuse_contradictions(ctx, given)
     with reported.also_of_nothing(given):
         mine = sharing.shared(related.selected(ctx, relation, given), given)

@@ -20,11 +20,12 @@ from attncheck.cli import gates, options
 def run(ctx: click.Context, /, **given: Any) -> int:
     """Run cases on every backend and hold the results against the float64 oracle.
 
-    PATH is a scenario file or a folder of them; without any, the shipped scenarios run. CASE-ID is what the table and
-    --list print, FILE::NAME, and may hold * and ?.
+    PATH is a scenario file or a folder of them; without any, the `paths` of the configuration run, or else the shipped
+    scenarios. CASE-ID is what the table and --list print, FILE::NAME, and may hold * and ?.
     """
     from attncheck.cli import asked, reported, selection, session, sharing
 
+    given = {**selection.with_paths(ctx.obj, given)}
     asked.refuse_contradictions(ctx, given)
     with reported.also_of_nothing(given):
         mine = sharing.shared(selection.selected(ctx.obj, given), given)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attncheck.cli import models
+from attncheck.cli import configuration, models
 from attncheck.cli.addresses import Addresses, is_id
 from attncheck.cli.configuration import Configuration
 from attncheck.cli.messages import Stop, progress
@@ -52,6 +52,11 @@ def selected(
     if not changed:
         raise Stop(_nothing_left(given, len(cases)), ExitCode.NOTHING)
     return changed
+
+
+def with_paths(found: Configuration | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given`, with the paths of the configuration where the call itself names nothing."""
+    return given if given["what"] or given["case"] else {**given, "what": configuration.paths(found)}
 
 
 def _kept(cases: Sequence[Given], given: Mapping[str, Any]) -> list[Given]:
@@ -99,7 +104,7 @@ def shuffled(cases: Sequence[Some], given: Mapping[str, Any]) -> list[Some]:
 
 def single(found: Configuration | None, given: Mapping[str, Any]) -> Given:
     """The one case that the call names. Raises Stop, with exit code 2 where it names several."""
-    cases = selected(found, given)
+    cases = selected(found, with_paths(found, given))
     if len(cases) > 1:
         some = "\n".join(f"  {case.id}" for case in cases[:LISTED])
         more = f"\n  and {len(cases) - LISTED} more" if len(cases) > LISTED else ""

@@ -76,6 +76,7 @@ memory-limit = "0"
 time-limit = -1
 list = true
 kernel = 'fast'
+paths = "edges.yaml"
 """,
     ),
     "in-pyproject": ("pyproject.toml", '[project]\nname = "x"\n\n[tool.attncheck]\nquiet = true\n\nseed = -3\n'),
@@ -109,3 +110,26 @@ def test_the_file_is_read_also_for_show(folder: Path) -> None:
     configure(folder, "seed = 5\n")
     ran = attncheck("show", "edges.yaml::plain", folder=folder)
     assert "seed 5" in ran.stdout
+
+
+def listed(folder: Path, *words: str) -> tuple[int, list[str], str]:
+    ran = attncheck("run", "--list", *words, folder=folder)
+    return ran.code, ran.stdout.splitlines(), ran.stderr
+
+
+def test_a_run_that_names_nothing_runs_the_paths_of_the_file(folder: Path) -> None:
+    configure(folder, 'paths = ["edges.yaml", "shipped/window.yaml::narrow-band"]\n')
+    below = folder / "wrong"
+    code, ids, _ = listed(below)
+    assert code == ExitCode.OK
+    assert {it.partition("::")[0] for it in ids} == {"edges.yaml", "shipped/window.yaml"}
+    assert listed(below, "../edges.yaml", "-k", "plain")[1] == ["edges.yaml::plain"]
+    assert listed(below, "-k", "plain")[1] == ["edges.yaml::plain"]
+    assert all(it.startswith("shipped/") for it in listed(below, "shipped/*::*-band")[1])
+
+
+def test_a_path_of_the_file_that_is_gone_is_told_where_it_would_run_and_nowhere_else(folder: Path) -> None:
+    configure(folder, 'quiet = true\npaths = ["edges.yaml", "gone"]\n')
+    code, _, said = listed(folder)
+    assert (code, said.splitlines()[-1]) == (ExitCode.USAGE, "attncheck.toml:2: paths: there is no gone")
+    assert listed(folder, "edges.yaml::plain")[:2] == (ExitCode.OK, ["edges.yaml::plain"])

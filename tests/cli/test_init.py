@@ -87,7 +87,7 @@ def test_every_option_of_the_configuration_is_one_when_it_is_taken_in(begun: Pat
     path.write_text(text, encoding="utf-8")
     found = configuration.find(begun)
     assert found is not None
-    assert len(found.table) == 4
+    assert len(found.table) == 5
     context = click.Context(main.cli)
     every = {name: it for name in main.COMMANDS if (it := main.cli.get_command(context, name)) is not None}
     defaults = configuration.defaults(found, every)["run"]
@@ -111,3 +111,57 @@ def test_the_workflow_installs_this_version_and_calls_run_as_it_can_be_called(be
     kept = next(it["with"]["path"] for it in steps if "upload-artifact" in it.get("uses", ""))
     assert all(it.partition("=")[2].startswith(f"{kept}/") for it in given["report"])
     assert (begun / beginning.FIRST).is_file()
+
+
+GIT = {"url": "https://host.example/us/attncheck", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}
+
+
+@pytest.mark.parametrize(
+    ("noted", "requirement", "reachable"),
+    [
+        (None, f"attncheck=={__version__}", False),
+        ("", f"attncheck=={__version__}", True),
+        ({"url": "file:///home/us/attncheck", "dir_info": {"editable": True}}, f"attncheck=={__version__}", False),
+        (GIT, "attncheck @ git+https://host.example/us/attncheck@0123abc", True),
+        ({**GIT, "url": "ssh://git@host.example/us/attncheck"}, f"attncheck=={__version__}", False),
+        (
+            {**GIT, "subdirectory": "tools/a"},
+            "attncheck @ git+https://host.example/us/attncheck@0123abc#subdirectory=tools/a",
+            True,
+        ),
+        (
+            {"url": "https://host.example/attncheck-9-py3-none-any.whl", "archive_info": {}},
+            "attncheck @ https://host.example/attncheck-9-py3-none-any.whl",
+            True,
+        ),
+    ],
+)
+def test_a_workflow_installs_what_pip_can_reach_or_init_says_that_it_does_not(
+    noted: dict[str, Any] | str | None,
+    requirement: str,
+    reachable: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(beginning, "_direct_url", lambda: json.dumps(noted) if isinstance(noted, dict) else noted)
+    assert invoke(["init", str(tmp_path / "new")]) == ExitCode.OK
+    installs = read(tmp_path / "new" / beginning.WORKFLOW)["jobs"]["attncheck"]["steps"][3]["run"]
+    assert shlex.split(installs)[-1] == requirement
+    assert ("is on no index" in capsys.readouterr().out) is not reachable
+
+
+def test_a_run_that_is_told_nothing_runs_the_scenarios_that_init_wrote(
+    begun: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (begun / "below").mkdir()
+    monkeypatch.chdir(begun / "below")
+    assert invoke(["run", "--list"]) == ExitCode.OK
+    listed = capsys.readouterr().out.splitlines()
+    assert {it.partition("::")[0] for it in listed} == {beginning.FIRST}
+    assert invoke(["run", "--list", "shipped/window.yaml::*"]) == ExitCode.OK
+    assert all(it.startswith("shipped/window.yaml::") for it in capsys.readouterr().out.splitlines())
+    assert invoke(["run", "--list", "--case", "op=gqa q_len=4"]) == ExitCode.OK
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert invoke(["relate", "--list", "--relation", "four-axes"]) in {ExitCode.OK, ExitCode.NOTHING}
+    assert "shipped/" not in capsys.readouterr().out
