@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -13,10 +15,14 @@ import pytest
 
 from attncheck.cli.run import run
 from attncheck.pytest_plugin.workers import FOR_PYTEST
+from tests.quality.pages import File, do, read
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+SELECTING = re.findall(r"^    pytest (.*\S) +# (\d+)$", PAGE, re.MULTILINE)
+"""What the page says of `-k`: the words of a call, and how many tests it selects."""
 PLANTED = f"{ROOT.as_posix()}/tests/callables/planted.py:softcap_ignored"
 WRONG = "planted.py:softcap_ignored"
 
@@ -191,3 +197,31 @@ def test_pytest_finds_the_plugin_by_its_entry_point_and_without_the_option_it_lo
 def test_items_run_side_by_side_under_xdist(own: pytest.Pytester) -> None:
     outcome = session(own, "--attncheck", "-n", "2", "--attncheck-backend", PLANTED, "-k", "easy or capped")
     outcome.assert_outcomes(passed=5, failed=1)
+
+
+@pytest.fixture
+def tutorial(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder with the files of the tutorial."""
+    for step in read(ROOT / "docs" / "tutorial.md"):
+        if isinstance(step, File):
+            do(step, pytester.path, {})
+    pytester.plugins = []
+    return pytester
+
+
+def test_the_page_shows_how_tests_are_selected() -> None:
+    assert len(SELECTING) == 5
+
+
+@pytest.mark.parametrize(("words", "selected"), SELECTING)
+def test_a_selection_of_the_page_selects_as_many_tests_as_it_says(
+    words: str, selected: str, tutorial: pytest.Pytester
+) -> None:
+    told = session(tutorial, "--collect-only", "-q", *shlex.split(words))
+    assert sum("::" in line for line in told.outlines) == int(selected), told.outlines
+
+
+def test_a_value_of_an_axis_is_no_expression_of_pytest_s(tutorial: pytest.Pytester) -> None:
+    told = session(tutorial, "--collect-only", "--attncheck", "window.yaml", "-k", "window=5")
+    assert told.ret == pytest.ExitCode.USAGE_ERROR
+    told.stderr.fnmatch_lines(["*Wrong expression passed to '-k'*"])
