@@ -60,6 +60,7 @@ def test_the_how_to_on_wgsl_has_every_kernel_and_files_that_there_are() -> None:
         (["one", "...", "four"], ["one", "two", "", "three", "four"], True),
         (["one", "..."], ["two", "one"], False),
         (["window 1 -> none"], ["window 2 -> none"], False),
+        (["case    backend"], ["case  backend"], False),
     ],
 )
 def test_numbers_that_rounding_changes_and_left_out_lines_do_not_count(
