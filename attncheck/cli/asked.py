@@ -48,6 +48,7 @@ def wanted(
     detail = Detail.QUIET if given["quiet"] else Detail.VERBOSE if given["verbose"] else Detail.NORMAL
     return Wanted(
         backends=given["backend"] or (options.DEFAULT_CANDIDATE,),
+        backends_said=said(ctx, "backend"),
         reference=None if given["reference"] == options.NO_REFERENCE else given["reference"],
         adapters=given["adapter"],
         tables=configuration.backends(ctx.obj),
@@ -71,7 +72,8 @@ def wanted(
         comparison=baselines.comparison(given, elsewhere),
         detail=detail,
         reports=tuple(map(Wish.read, given["report"])),
-        invocation=Invocation.of(ctx, *program),
+        # Which backends is said for each case: those on which it fails.
+        invocation=Invocation.of(ctx, *program, kept=KEPT - {"backend"}),
         shrinking=Invocation.of(ctx, "attncheck", "minimize", kept=SHRINKING),
         # What other commands run, relations and official tests, is nothing that `show` takes.
         showing=None if program else Invocation.of(ctx, "attncheck", "show", "--result", kept=KEPT - {"backend"}),

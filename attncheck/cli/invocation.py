@@ -6,8 +6,11 @@ import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
+
+from attncheck.cli.options import Bytes
 
 KEPT = {
     *("memory_limit", "backend", "reference", "adapter", "kernel", "threshold", "thresholds", "shaders", "time_limit"),
@@ -67,4 +70,11 @@ def _written(option: click.Option, value: object) -> list[str]:
     if option.is_flag:
         return [name] if value else []
     values: Iterable[object] = value if option.multiple and isinstance(value, tuple) else (value,)
-    return [word for one in values for word in (name, str(one))]
+    return [word for one in values for word in (name, _typed(one, option.type))]
+
+
+def _typed(value: object, kind: click.ParamType[Any]) -> str:
+    """`value` as somebody would type it: 2 seconds, 4G."""
+    if isinstance(kind, Bytes) and isinstance(value, int):
+        return kind.written(value)
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)

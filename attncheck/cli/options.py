@@ -64,6 +64,12 @@ class Bytes(_Number):
             self.fail(f"{value!r} is not a size: write a whole number above zero, with K, M or G as in 4G", param, ctx)
         return int(digits) * _UNITS[unit]
 
+    @staticmethod
+    def written(value: int) -> str:
+        """Write what `convert` reads, in the largest unit that divides it: ``4G``."""
+        unit = max((it for it in _UNITS if value % _UNITS[it] == 0), key=lambda it: _UNITS[it])
+        return f"{value // _UNITS[unit]}{unit.upper()}"
+
 
 class ReportWish(_Text):
     """A report: its format, and behind ``=`` the file to write."""

@@ -45,6 +45,8 @@ class Wanted:
     """What the command line asks of a run, beyond the cases."""
 
     backends: tuple[str, ...]
+    backends_said: bool
+    """Whether this call names them, and not a configuration file or nobody."""
     reference: str | None
     adapters: tuple[str, ...]
     tables: Mapping[str, BackendTable]
@@ -148,7 +150,8 @@ def commands_of(wanted: Wanted, chosen: Chosen) -> Commands:
     shrinking = wanted.shrinking.on(Commands.CASE, Commands.BACKEND) if wanted.shrinking is not None else ()
     called = {name: word for name, word in chosen.called.items() if name != word}
     showing = wanted.showing.on(Commands.CASE, Commands.BACKEND) if wanted.showing is not None else ()
-    return Commands(wanted.invocation.on(Commands.CASE), shrinking, called, showing)
+    running = wanted.invocation.on(Commands.CASE, Commands.BACKEND)
+    return Commands(running, shrinking, called, showing, wanted.backends, unsaid=not wanted.backends_said)
 
 
 def options(wanted: Wanted, chosen: Chosen) -> engine.Options:

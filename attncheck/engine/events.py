@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -99,27 +99,52 @@ class Result:
     instead: str = ""
     picture: Picture | None = None
 
+    @property
+    def fails(self) -> bool:
+        """Whether it makes a run fail."""
+        return self.status in {Status.FAILED, Status.XPASSED}
+
 
 @dataclass(frozen=True)
 class Commands:
     """How one case of a run is run again by itself, and how it is shrunk: shell words, CASE and BACKEND among them.
 
-    running    the words that run a case; shrinking: those that shrink it on a backend, none where nothing does
+    running    the words that run a case, BACKEND behind its option
+    shrinking  those that shrink it on a backend, none where nothing does
     showing    those that show the whole of its result on a backend, none where nothing does
     called     backend -> what the command line calls it, where that is not its name
+    tested     the candidates, as the command line calls them
+    unsaid     whether they are tested also where the words name no backend
     """
 
     running: tuple[str, ...]
     shrinking: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     showing: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
+    unsaid: bool = False
 
     CASE: ClassVar[str] = "{case}"
     BACKEND: ClassVar[str] = "{backend}"
 
-    def run(self, case: str) -> str:
-        """The shell command that runs `case` alone."""
-        return shlex.join(case if word == self.CASE else word for word in self.running)
+    def run(self, case: str, results: Sequence[Result] = ()) -> str:
+        """The shell command that runs `case` alone: on the backends whose `results` fail, or on all that are tested.
+
+        A reference that fails alone is tested itself.
+        """
+        failing = [it for it in results if it.fails]
+        suspects = [it.backend for it in failing if not it.reference] or [it.backend for it in failing]
+        backends = tuple(dict.fromkeys(self.called.get(it, it) for it in suspects)) or self.tested
+        if self.unsaid and set(backends) == set(self.tested):
+            backends = ()
+        words: list[str] = []
+        for word in self.running:
+            if word == self.BACKEND:
+                option = words.pop()
+                words += [it for backend in backends for it in (option, backend)]
+            else:
+                words.append(case if word == self.CASE else word)
+        return shlex.join(words)
 
     def show(self, case: str, backend: str) -> str:
         """The shell command that shows the whole of the result of `case` on `backend`; empty where there is none."""

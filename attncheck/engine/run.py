@@ -45,8 +45,6 @@ Given = Scenario | Case
 Runnable = Given | Related
 """What can be run: a relation holds a backend against itself."""
 
-_FAILING = (Status.FAILED, Status.XPASSED)
-
 POLL = 0.1
 """Seconds between looks at `Options.cancelled` while a backend computes."""
 
@@ -181,7 +179,7 @@ def _cases(
             if options.comparison is not None:
                 finished = options.comparison.baseline.held(finished)
             yield finished
-            if options.fail_fast and any(result.status in _FAILING for result in finished.results):
+            if options.fail_fast and any(result.fails for result in finished.results):
                 return
 
 

@@ -120,7 +120,7 @@ class Workers:
         table = Table(layout, Detail.VERBOSE if self._verbose else Detail.NORMAL, commands.run, inspect=commands.show)
         lines = table.lines(replace(finished, results=(result,)))
         shrink = "" if result.reference else commands.minimize(result.case, result.backend)
-        return [*lines, BLANK, *summary.reproduce([commands.run(result.case)], shrink)]
+        return [*lines, BLANK, *summary.reproduce([commands.run(result.case, [result])], shrink)]
 
     def end(self) -> None:
         """End the workers."""

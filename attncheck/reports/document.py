@@ -182,7 +182,7 @@ def _case(event: CaseFinished, commands: Commands | None) -> CaseEntry:
         about=origin.about if isinstance(origin, Scenario) else "",
         tags=origin.tags if isinstance(origin, Scenario) else (),
         described=describe.origin(origin),
-        reproduce=commands.run(origin.id) if commands is not None else "",
+        reproduce=commands.run(origin.id, event.results) if commands is not None else "",
     )
 
 

@@ -30,7 +30,7 @@ def failures(results: Sequence[Result]) -> tuple[Result, ...]:
 
 def fails(result: Result) -> bool:
     """Whether it makes a run fail."""
-    return result.status in {Status.FAILED, Status.XPASSED}
+    return result.fails
 
 
 def told(result: Result) -> Difference | None:

@@ -46,14 +46,14 @@ class Table:
         self,
         layout: Layout,
         detail: Detail,
-        command: Callable[[str], str],
+        command: Callable[[str, Sequence[Result]], str],
         shrink: Callable[[str, str], str] | None = None,
         inspect: Callable[[str, str], str] | None = None,
         ramp: str = BLOCKS,
     ) -> None:
         """What stands below the rows, and how.
 
-        command   runs the case of an id
+        command   runs the case of an id that has these results
         shrink    where there is such a command, shrinks it on a backend; inspect: shows the whole of its result there
         ramp      the characters of a strip
         """
@@ -93,7 +93,7 @@ class Table:
         self._flags.update(flag for result in event.results for flag in result.flags)
         failing = rows.failures(event.results)
         if failing:
-            self._failed.append(event.origin.id)
+            self._failed.append(self._command(event.origin.id, event.results))
             self._note_what_to_shrink(event, failing)
         shown = rows.visible(event.results, every=self._detail is Detail.VERBOSE)
         if self._detail is Detail.QUIET:
@@ -144,7 +144,7 @@ class Table:
 
     def _end(self, event: RunFinished) -> list[Line]:
         lines = [BLANK] if self._file is not None else []
-        lines += summary.reproduce((self._command(case) for case in self._failed), self._to_shrink)
+        lines += summary.reproduce(self._failed, self._to_shrink)
         if self._detail is not Detail.QUIET:
             lines += summary.counts(self._verdicts, self._flags, self._layout.width)
             if self._starred:

@@ -263,9 +263,10 @@ def everything() -> list[Event]:
     first, *rest = run_of([*before, *cases])
     assert isinstance(first, RunStarted)
     commands = Commands(
-        ("attncheck", "run", Commands.CASE, "--backend", "wgsl", "--adapter", "a b"),
+        ("attncheck", "run", Commands.CASE, "--backend", Commands.BACKEND, "--adapter", "a b"),
         ("attncheck", "minimize", Commands.CASE, "--backend", Commands.BACKEND),
         {"ort-webgpu": "ort-webgpu:1"},
+        tested=("wgsl", "ort-webgpu:1", "wgpu-native"),
     )
     backends = ("wgsl", "ort-webgpu", "wgpu-native", "ort-cpu")
     started = replace(first, backends=backends, settings={"kernel": "auto"}, commands=commands)

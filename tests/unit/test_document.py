@@ -86,12 +86,39 @@ def test_what_the_terminal_explains_stands_in_it() -> None:
 
 def test_the_commands_travel_with_the_document() -> None:
     (case,) = (it for it in REPORT.cases if it.id.endswith("read-otherwise"))
-    assert case.reproduce == f"attncheck run {case.id} --backend wgsl --adapter 'a b'"
+    assert case.reproduce == f"attncheck run {case.id} --backend ort-webgpu:1 --adapter 'a b'"
     # What the command line calls the backend, which is more than its name where it has several adapters.
     assert case.results[0].minimize == f"attncheck minimize {case.id} --backend ort-webgpu:1"
     assert told("plain:op=gqa").minimize == "", "it passes"
     assert told("scenarios/prefill.yaml::exact", 1).minimize == "", "the reference is no suspect"
     assert told("decoder.onnx").minimize == "", "a model has no axes"
+
+
+@pytest.mark.parametrize(
+    ("failing", "unsaid", "words"),
+    [
+        ((), False, " --backend a --backend b@1"),
+        ((), True, ""),
+        (("a",), True, " --backend a"),
+        (("b",), False, " --backend b@1"),
+        (("a", "b"), False, " --backend a --backend b@1"),
+        (("a", "b"), True, ""),
+        (("b", "ort-cpu"), False, " --backend b@1"),
+        (("ort-cpu",), True, " --backend ort-cpu"),
+    ],
+)
+def test_a_case_is_run_alone_on_the_backends_on_which_it_fails(
+    failing: tuple[str, ...], unsaid: bool, words: str
+) -> None:
+    commands = Commands(
+        ("run", Commands.CASE, "--backend", Commands.BACKEND, "-v"),
+        called={"b": "b@1"},
+        tested=("a", "b@1"),
+        unsaid=unsaid,
+    )
+    status = {it: Status.FAILED if it in failing else Status.PASSED for it in ("a", "b", "ort-cpu")}
+    results = [events.result("c", backend=it, reference=it == "ort-cpu", status=status[it]) for it in status]
+    assert commands.run("c", results) == f"run c{words} -v"
 
 
 def test_a_name_that_a_shell_would_read_is_quoted() -> None:

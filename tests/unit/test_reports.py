@@ -21,7 +21,7 @@ def report(run: list[Event], width: int | None = 80, detail: Detail = Detail.NOR
     ids = [event.origin.id for event in run if isinstance(event, CaseFinished)]
     layout = Layout.fit(ids, ("wgsl", "ort-cpu"), width)
     shrink = "attncheck minimize {} --backend {}".format
-    table = Table(layout, detail, lambda case: f"attncheck run {case}", shrink)
+    table = Table(layout, detail, lambda case, _: f"attncheck run {case}", shrink)
     return [line for event in run for line in table.lines(event)]
 
 
