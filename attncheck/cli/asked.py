@@ -25,7 +25,7 @@ def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--journal names no file{options.UNSET}", ctx)
     refuse_idle_outputs(ctx, given)
     if not given["list"]:
-        overwriting.refuse_in_run(ctx.obj, given)
+        overwriting.refuse_in_call(ctx.obj, given)
     if said(ctx, "shard_times") and given["shard"] is None:
         raise click.UsageError("--shard-times balances the parts of --shard: give one, as in --shard 2/8", ctx)
 

@@ -49,7 +49,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     wishes = tuple(map(Wish.read, given["report"]))
     plot = Path(given["plot"]) if given["plot"] is not None else None
     check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
-    overwriting.refuse_in_run(ctx.obj, given)
+    overwriting.refuse_in_call(ctx.obj, given)
     known = _baseline(given)
     events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
     files = [(wish.path, bench_json.text(events)) for wish in wishes]

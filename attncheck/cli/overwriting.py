@@ -15,6 +15,9 @@ from attncheck.cli.options import NO_REFERENCE
 from attncheck.cli.reported import NOT_RUN, Wish
 from attncheck.vocabulary import ExitCode
 
+OUTPUTS = ("journal", "plot", "onnx", "npz", "out")
+"""Options that name a file to write, beside ``--report``."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -57,10 +60,10 @@ def refuse(written: Sequence[Named], read: Iterable[Named], then: str = NOT_RUN)
             raise Stop(f"{lost.how} would overwrite {source.how}: name another file\n{then}", ExitCode.USAGE)
 
 
-def refuse_in_run(found: Configuration | None, given: Mapping[str, Any]) -> None:
-    """Raise Stop (exit code 2) where a run would overwrite what it reads, or one of its outputs another."""
-    written = [*reports(given["report"])]
-    written += [Named(f"--{name} {given[name]}", Path(given[name])) for name in ("journal", "plot") if given.get(name)]
+def refuse_in_call(found: Configuration | None, given: Mapping[str, Any]) -> None:
+    """Raise Stop (exit code 2) where a call would overwrite what it reads, or one of its outputs another."""
+    written = [*reports(given.get("report", ()))]
+    written += [Named(f"--{name} {given[name]}", Path(given[name])) for name in OUTPUTS if given.get(name)]
     refuse(written, _sources(found, given))
 
 
@@ -73,8 +76,8 @@ def reports(wishes: Sequence[str]) -> Iterator[Named]:
 
 
 def _sources(found: Configuration | None, given: Mapping[str, Any]) -> Iterator[Named]:
-    """What a run reads, and what it goes on from."""
-    for word in given["what"]:
+    """What a call reads, and what it goes on from."""
+    for word in given.get("what", ()):
         yield from (Named(f"{path}, which this call reads", path) for path in _files(found, word))
     for option in ("inputs", "thresholds", "baseline", "resume"):
         if given.get(option):
@@ -95,7 +98,7 @@ def _functions(found: Configuration | None, given: Mapping[str, Any]) -> Iterato
 
     tables = configuration.backends(found)
     reference = given.get("reference")
-    for name in (*given["backend"], *([] if reference in {None, NO_REFERENCE} else [reference])):
+    for name in (*given.get("backend", ()), *([] if reference in {None, NO_REFERENCE} else [reference])):
         path = file_of(name, tables)
         if path is not None:
             yield Named(f"{path}, the file of the backend {name}", path)

@@ -53,7 +53,7 @@ def show(ctx: click.Context, /, onnx: Path | None, npz: Path | None, step: int |
     show what came of it: every output on every backend with its numbers, what ran, a picture of what is wrong, stderr
     and the commands to go on with; the options from --backend on say how, as they do for attncheck run.
     """
-    from attncheck.cli import exhibit, selection
+    from attncheck.cli import exhibit, overwriting, selection
 
     _refuse_contradictions(ctx, onnx or npz or step, given)
     if given["from"] is not None:
@@ -68,6 +68,7 @@ def show(ctx: click.Context, /, onnx: Path | None, npz: Path | None, step: int |
     if onnx is None and npz is None:
         exhibit.tell(case, step)
     else:
+        overwriting.refuse_in_call(ctx.obj, {**given, "onnx": onnx, "npz": npz})
         exhibit.save(case, step, onnx, npz)
     return 0
 

@@ -18,7 +18,7 @@ from attncheck.bench import measure, tuning
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import CaseTimed, StationFailed
 from attncheck.bench.tuning import Asked
-from attncheck.cli import configuration, options
+from attncheck.cli import configuration, options, overwriting
 from attncheck.cli.messages import Stop, error, progress
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import check_writable
@@ -38,6 +38,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     """Measure, print, write. Raises Stop."""
     out = Path(given["out"])
     check_writable([out])
+    overwriting.refuse_in_call(ctx.obj, given)
     everyone = _contenders(ctx, given)
     hello = _hello(everyone[0])
     software = bool(hello.device["software"])

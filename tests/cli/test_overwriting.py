@@ -101,6 +101,28 @@ def test_a_bench_keeps_what_it_reads_too(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "edges.yaml::plain", "--onnx", "edges.yaml"), "--onnx edges.yaml would overwrite edges.yaml, which"),
+        (("show", "edges.yaml::plain", "--onnx", "a", "--npz", "a"), "--onnx a and --npz a are one file"),
+        (("tune", "--shaders", "wrong", "--out", "wrong/mistakes.yaml"), "--out wrong/mistakes.yaml would overwrite"),
+    ],
+)
+def test_other_commands_keep_what_they_read_too(
+    words: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke([*words]) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
+    assert not (here / "a").exists()
+
+
+def test_what_a_configuration_names_by_default_is_kept_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "attncheck.toml").write_text('paths = ["edges.yaml"]\n', encoding="utf-8")
+    assert invoke(["run", "--report", "html=edges.yaml"]) == ExitCode.USAGE
+    assert "--report html=edges.yaml would overwrite edges.yaml, which this call reads" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [("convert", "a.json"), ("merge", "b.json", "a.json")])
 def test_a_report_is_not_converted_into_itself(
     words: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str]
