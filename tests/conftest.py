@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 import hypothesis
@@ -22,6 +23,12 @@ def _settle_environment() -> None:
         atexit.register(shutil.rmtree, runtime_dir, ignore_errors=True)
 
 
+def _settle_signals() -> None:
+    """Let Ctrl-C reach what the tests start: a shell that runs pytest in the background has its children ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _settle_hypothesis() -> None:
     """No deadline: a software GPU's first dispatch takes as long as it takes. On CI the same examples every time."""
     parent = hypothesis.settings.get_profile("ci" if os.environ.get("CI") else "default")
@@ -30,4 +37,5 @@ def _settle_hypothesis() -> None:
 
 
 _settle_environment()
+_settle_signals()
 _settle_hypothesis()

@@ -16,6 +16,7 @@ from attncheck.compare import judge, pattern
 from attncheck.compare.arithmetic import Compute
 from attncheck.compare.pattern import Places
 from attncheck.oracle.answer import Answer
+from attncheck.oracle.conventions import followed
 from attncheck.oracle.wrong import blocks
 from attncheck.oracle.wrong.lineup import Lineup, Parts, Suspect, lineup
 from attncheck.problem import AnyProblem, Arrays, judged_heads, role_of
@@ -63,6 +64,7 @@ class _Scene:
     roundoff: float
     parts: Parts
     probed: Bool
+    poisoned: bool
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,14 @@ def _scene(
     storage = dtype(problem.dtype).roundoff
     roundoff = judge.CONSTANT[compute] * judge.unit(dtype(problem.dtype), compute)
     parts, probed = _probes(seen[0].places.wrong)
-    return _Scene(problem, lineup(problem, inputs), seen, roundoff + judge.STORAGE * storage, parts, probed)
+    within = roundoff + judge.STORAGE * storage
+    return _Scene(problem, lineup(problem, inputs), seen, within, parts, probed, _poisoned(problem, inputs))
+
+
+def _poisoned(problem: AnyProblem, inputs: Arrays) -> bool:
+    """Whether NaN stands in keys, values or queries, past or new."""
+    held = {role.tensor.name: role.dtype for role in problem.inputs}
+    return any(bool(np.isnan(widen(inputs[name], kind)).any()) for name, kind in held.items())
 
 
 def _known(problem: AnyProblem, inputs: Arrays, values: Float) -> bool:
@@ -217,21 +226,30 @@ def _readings(scene: _Scene, whole: Sequence[_Fit]) -> tuple[_Fit, ...]:
     return tuple(fit for fit in fits if fit.name not in {it.name for it in whole})
 
 
+def _silent(scene: _Scene) -> frozenset[str]:
+    """Outputs that are NaN throughout where inputs hold NaN that must not be read: whatever reads one gives that."""
+    return frozenset(
+        each.name for each in scene.outputs if scene.poisoned and np.isnan(each.places.got[each.places.stated]).all()
+    )
+
+
 def _fitting(scene: _Scene, suspects: Iterable[Suspect]) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
     """Those suspects that explain every output, and by name those that explain one wrong output."""
     whole: list[_Fit] = []
     single: dict[str, list[_Fit]] = {each.name: [] for each in scene.outputs if each.places.wrong.any()}
+    silent = _silent(scene)
     for suspect in suspects:
         probe = suspect.outputs(scene.parts)
         if all(_distance(each, probe, scene, probed=True) is None for each in scene.outputs if each.name in single):
             continue
         outputs = suspect.outputs(None)
         errors = {each.name: _distance(each, outputs, scene, probed=False) for each in scene.outputs}
-        for name, fits in single.items():
-            error = errors[name]
-            if error is not None:
-                fits.append(_Fit(suspect.words, suspect.name, error))
-        if None not in errors.values():
+        # A reading of the operator's text is known to be met; of what else reads there, anything may be meant.
+        telling = single if followed(scene.problem, (suspect.name,)) else single.keys() - silent
+        found = {name: error for name in single if name in telling and (error := errors[name]) is not None}
+        for name, error in found.items():
+            single[name].append(_Fit(suspect.words, suspect.name, error))
+        if found and None not in errors.values():
             largest = max(error for error in errors.values() if error is not None)
             whole.append(_Fit(suspect.words, suspect.name, largest))
     return _closest(whole), {name: _closest(fits) for name, fits in single.items() if fits}

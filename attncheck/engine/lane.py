@@ -166,7 +166,8 @@ class Lane:
         for number, call in enumerate(calls, 1):
             unsupported = self.backend.unsupported(call.case, call.problem, self.hello)
             if unsupported is not None:
-                return (Attempt(unsupported if len(calls) == 1 else f"{unsupported} (in step {number})", (), 0.0),)
+                declined = Attempt(unsupported if len(calls) == 1 else f"{unsupported} (in step {number})", (), 0.0)
+                return self._up_to(name, calls[: number - 1], declined) if call.problem.invalid else (declined,)
         quarantined = self._quarantine(name, self.backend.name, self.hello)
         if quarantined is not None:
             return (Attempt(None, (), 0.0, quarantined),)
@@ -180,6 +181,11 @@ class Lane:
         return tuple(
             Attempt(None, rounds, seconds) for at in range(len(calls)) if (rounds := self._rounds(chains, requests, at))
         )
+
+    def _up_to(self, name: str, calls: Sequence[Call], declined: Attempt) -> tuple[Attempt, ...]:
+        """The steps before one that its operator forbids and that the backend declares not to take either."""
+        before = self._attempts(name, calls) if calls else ()
+        return (*before, declined) if len(before) == len(calls) else before
 
     def _rounds(
         self, chains: Sequence[Chain], requests: Sequence[Sequence[Request]], at: int

@@ -111,7 +111,9 @@ def results(session: Session, asked: Sequence[Asked], given: Sequence[Given], sh
         going = [it for it in given if all(_goes_on(result) for result in told[it.backend.name])]
         lost = [it for it in given if it.reference and it not in going]
         for result in _judged(one, at, going, sharpness):
-            told[result.backend].append(_alone(result, lost))
+            # Whoever declares that it takes no step of the kind that its operator forbids is judged by those before.
+            if not (at and one.problem.invalid and result.verdict is Verdict.UNSUPPORTED):
+                told[result.backend].append(_alone(result, lost))
     return tuple(_whole(session, told[it.backend.name]) for it in given)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from attncheck.scenario.axes import LINEARS
 from attncheck.scenario.complete import LENGTHS, Complete, Impossible
 from attncheck.scenario.diagnostics import Mistake
-from attncheck.scenario.steps import LIMIT, Written, over, spelled, unrolled
+from attncheck.scenario.steps import LIMIT, Written, over, pasts, spelled, unrolled
 from attncheck.scenario.turning import FREE
 
 Rule = Callable[[Complete], Iterator[Impossible]]
@@ -44,18 +44,31 @@ def _handed_on(case: Complete) -> Iterator[Impossible]:
 
 
 def _rewound(case: Complete) -> Iterator[Impossible]:
-    """A cache of the window's keys cannot go back: what it has evicted for a dropped token is gone. Nor can a state."""
-    state = case.values["op"] in LINEARS
-    if not (state or case.values["window_cache"] is True) or not case.lists_fit:
+    """A state cannot go back, nor a cache of the window's keys once it has evicted any for a dropped token."""
+    if not case.session or not case.lists_fit:
         return
-    if not any(step.accept != step.q_len for step in unrolled(case.session, case.batch)):
-        return
-    if state:
+    calls = unrolled(case.session, case.batch)
+    if case.values["op"] in LINEARS and any(step.accept != step.q_len for step in calls):
         message = f"the state of {case.values['op']} cannot be rewound: what a dropped token did to it stays"
         yield Impossible(Mistake.STEPS, ("steps", "op"), message, "leave out `accept`")
-    else:
-        message = "a `window_cache` cannot be rewound: the keys that it evicted for dropped tokens do not come back"
-        yield Impossible(Mistake.STEPS, ("steps", "window_cache"), message, "leave out `accept`, or `window_cache`")
+    if case.values["window_cache"] is not True:
+        return
+    held = next((it for axis in ("capacity", "window") if isinstance(it := case.values[axis], int)), None)
+    if held is None:
+        return
+    for step, past in zip(calls, pasts(calls, case.lengths("past_len")), strict=True):
+        tokens = max(
+            (before + new for before, new, kept in zip(past, step.q_len, step.accept, strict=True) if kept < new),
+            default=0,
+        )
+        if tokens > held:
+            message = (
+                f"a `window_cache` of {held} rows cannot be rewound from {tokens} tokens: the keys that it evicted for "
+                "the dropped ones do not come back"
+            )
+            hint = f"leave out `accept`, or give `capacity: {tokens}` or more"
+            yield Impossible(Mistake.STEPS, ("steps", "window_cache"), message, hint)
+            return
 
 
 def _lengths(case: Complete) -> Iterator[Impossible]:

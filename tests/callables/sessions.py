@@ -62,6 +62,13 @@ def answers_whatever_it_is_asked(problem, tensors):
 
 
 @attncheck.callable.takes_problem
+def declines_the_forbidden(problem, tensors):
+    if problem.invalid:
+        raise attncheck.callable.Unsupported("no room is left")
+    return right.attention(problem, tensors)
+
+
+@attncheck.callable.takes_problem
 def dies_in_the_third_call(problem, tensors):
     if problem.past_len[0] == 6:
         os.abort()

@@ -294,7 +294,7 @@ def test_a_padding_mask_that_leaves_no_key_is_disputed_and_what_the_reference_gi
     graph = helper.make_graph([node], "graph", inputs, [helper.make_tensor_value_info("Y", FLOAT, None)], [lengths])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / "m.onnx")
-    ran = run(folder, "m.onnx")
+    ran = run(folder, "m.onnx", "-v")
     assert ran.code == ExitCode.FAILED, ran.text
     assert "flags    1 disputed" in ran.stdout
     told = " ".join(ran.stdout.split())

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_breaks_is_named_with_the_command_that_checks_it_again(folder: Path) -> None:
-    ran = attncheck("relate", "mine.yaml", "--backend", BROKEN, "--relation", "padded-buffer", folder=folder)
+    ran = attncheck("relate", "mine.yaml", "--backend", BROKEN, "--relation", "padded-buffer", "-v", folder=folder)
     assert ran.code == ExitCode.FAILED
     said = " ".join(ran.stdout.split())
     assert "broken: a padded buffer equals an exact one, whether it holds keys, pages or angles. This shows" in said

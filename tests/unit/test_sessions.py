@@ -13,6 +13,7 @@ from attncheck.backends.base import Backend
 from attncheck.backends.callable import Callable
 from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.backends.registry import Settings, create
+from attncheck.backends.wgsl import Wgsl
 from attncheck.compare import judge
 from attncheck.engine import run as engine
 from attncheck.engine import sessions
@@ -118,6 +119,14 @@ def test_a_step_that_goes_too_far_passes_where_it_is_refused_and_fails_by_name_w
         assert answered.verdict is Verdict.ERROR
         assert answered.message.startswith("gave numbers for a graph that must be refused")
         assert answered.step == AtStep(len(steps), len(steps), given.steps[-1].label)
+
+
+@pytest.mark.parametrize("backend", [Wgsl(), Callable(CALLABLES / "sessions.py", "declines_the_forbidden")])
+def test_who_declares_that_it_takes_no_forbidden_step_is_judged_by_those_before(backend: Backend) -> None:
+    (found,) = run([from_command_line("op=mha capacity=8 steps=6-2-1r")], [backend])
+    assert found.results[0].verdict is Verdict.PASS, found.results[0].message
+    assert found.results[0].step is not None
+    assert found.results[0].step.number < 3
 
 
 @pytest.mark.parametrize("text", ["steps=5-1x5-2a0-1 capacity=8", "query_seqlens=true steps=6-1-3a2-1x2 capacity=8"])
