@@ -141,7 +141,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
     (("steps", "op", "present", "capacity"), _handed_on),
     (("steps", "batch"), _lengths),
-    (("steps", "op", "batch", "window_cache", *LENGTHS), _rewound),
+    (("steps", "op", "batch", "capacity", "window", "window_cache", *LENGTHS), _rewound),
     (("steps", "op", "batch", *LENGTHS), _order),
     ((*_BUFFERS, "batch", *LENGTHS), _refused),
 )

@@ -121,7 +121,7 @@ GIT = {"url": "https://host.example/us/attncheck", "vcs_info": {"vcs": "git", "c
     [
         (None, f"attncheck=={__version__}", False),
         ("", f"attncheck=={__version__}", True),
-        ({"url": "file:///home/us/attncheck", "dir_info": {"editable": True}}, f"attncheck=={__version__}", False),
+        ({"url": "file:///srv/us/attncheck", "dir_info": {"editable": True}}, f"attncheck=={__version__}", False),
         (GIT, "attncheck @ git+https://host.example/us/attncheck@0123abc", True),
         ({**GIT, "url": "ssh://git@host.example/us/attncheck"}, f"attncheck=={__version__}", False),
         (

@@ -122,18 +122,18 @@ def test_of_what_a_crashed_process_wrote_the_end_is_told() -> None:
 
 TRACEBACK = """\
 Traceback (most recent call last):
-  File "/home/me/kernel.py", line 7, in mine
+  File "/srv/me/kernel.py", line 7, in mine
     return helper(tensors["q"])
            ^^^^^^^^^^^^^^^^^^^^
-  File "/home/me/kernel.py", line 3, in helper
+  File "/srv/me/kernel.py", line 3, in helper
     return np.linalg.inv(
            ~~~~~~~~~~~~~^
         q)
         ^^
-  File "/home/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 615, in inv
+  File "/srv/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 615, in inv
     ainv = _umath_linalg.inv(a, signature=signature)
            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  File "/home/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 104, in _raise
+  File "/srv/me/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py", line 104, in _raise
     raise LinAlgError("Singular matrix")
 LinAlgError: Singular matrix
 """
@@ -143,14 +143,14 @@ def test_of_an_exception_the_user_s_own_frames_are_told_and_no_line_is_spent_on_
     result = events.result("a", Verdict.ERROR, message="LinAlgError: Singular matrix", stderr=TRACEBACK)
     assert told(result) == [
         "    LinAlgError: Singular matrix",
-        '    | /home/me/kernel.py:7, in mine: return helper(tensors["q"])',
-        "    | /home/me/kernel.py:3, in helper: return np.linalg.inv(",
+        '    | /srv/me/kernel.py:7, in mine: return helper(tensors["q"])',
+        "    | /srv/me/kernel.py:3, in helper: return np.linalg.inv(",
         f"    next: {COMMAND}",
     ]
 
 
 def test_of_an_exception_within_a_library_alone_the_library_s_frames_are_told() -> None:
-    library = TRACEBACK.replace("/home/me/kernel.py", "/usr/lib/python3/dist-packages/made.py")
+    library = TRACEBACK.replace("/srv/me/kernel.py", "/usr/lib/python3/dist-packages/made.py")
     result = events.result("a", Verdict.ERROR, message="LinAlgError: Singular matrix", stderr="loading\n" + library)
     lines = told(result)
     assert len(lines) == 6
