@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
+
+ONE_AT_A_TIME = threading.Lock()
+"""Python 3.11 counts how deep a syntax tree is for all threads together, and lanes that parse at once fail by that."""
 
 
 def sources(file: Path) -> Iterator[tuple[Path, bytes]]:
@@ -29,7 +33,8 @@ def sources(file: Path) -> Iterator[tuple[Path, bytes]]:
 def imports(content: bytes) -> Iterator[tuple[int, str]]:
     """Every module that is imported, anywhere in a file, with its line; of attncheck itself what is taken from it."""
     try:
-        tree = ast.parse(content)
+        with ONE_AT_A_TIME:
+            tree = ast.parse(content)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

@@ -81,7 +81,7 @@ from attncheck.scenario.model import Kernel
 @click.option(
     "--report",
     multiple=True,
-    type=options.ReportWish(),
+    type=options.ReportWish(["json"]),
     metavar="FORMAT[=FILE]",
     help="Write a report when all is timed: json=FILE; without FILE it takes the place of the table.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
@@ -72,16 +72,20 @@ class Bytes(_Number):
 
 
 class ReportWish(_Text):
-    """A report: its format, and behind ``=`` the file to write."""
+    """A report: its format, one of those that the command writes, and behind ``=`` the file to write."""
 
     name = "report"
+
+    def __init__(self, formats: Iterable[str] = FORMATS) -> None:
+        self.formats = tuple(formats)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the format; the file is looked at before the run begins."""
         text = str(value)
         name, mark, path = text.partition("=")
-        if name not in FORMATS:
-            self.fail(f"{text!r} names no format: write FORMAT=FILE, with one of {', '.join(FORMATS)}", param, ctx)
+        if name not in self.formats:
+            allowed = ", ".join(self.formats)
+            self.fail(f"{text!r} names no format: write FORMAT=FILE, with one of {allowed}", param, ctx)
         if mark and not path:
             self.fail(f"{text!r} names no file: write {name}=FILE, or {name} alone for stdout{UNSET}", param, ctx)
         return text

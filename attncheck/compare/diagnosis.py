@@ -106,20 +106,38 @@ def diagnose(
     wrong = [each for each in scene.outputs if each.places.wrong.any()]
     if not wrong:
         return Diagnosis()
+    silent = _silent(scene)
     whole, single = _fits(scene)
     if whole:
-        return Diagnosis(_equals(whole), tuple(fit.name for fit in whole if fit.name))
-    return Diagnosis(_one_by_one(scene, wrong, single))
+        names = tuple(fit.name for fit in whole if fit.name)
+        proven = followed(problem, names) is not None or not {each.name for each in wrong} <= silent
+        return Diagnosis(_equals(whole) if proven else _where(scene), names)
+    return Diagnosis(_one_by_one(scene, wrong, {name: fits for name, fits in single.items() if name not in silent}))
 
 
 def _one_by_one(scene: _Scene, wrong: Sequence[_Output], single: Mapping[str, Sequence[_Fit]]) -> str:
     """Each output for itself: what one kernel of a backend spoils, the others need not."""
     problem = scene.problem
     if not single:
-        return pattern.describe(problem, [each.places for each in scene.outputs])
+        return _where(scene)
     said = [f"{each.places.role} {_equals(single[each.name])}" for each in wrong if each.name in single]
     rest = pattern.describe(problem, [each.places for each in wrong if each.name not in single])
     return "; ".join([*said, rest] if rest else said)
+
+
+def _silent(scene: _Scene) -> frozenset[str]:
+    """Outputs that are NaN throughout where inputs hold NaN that must not be read.
+
+    Whatever reads one gives that: to equal it proves nothing, unless it is a reading of the text, which is known to be
+    met.
+    """
+    return frozenset(
+        each.name for each in scene.outputs if scene.poisoned and np.isnan(each.places.got[each.places.stated]).all()
+    )
+
+
+def _where(scene: _Scene) -> str:
+    return pattern.describe(scene.problem, [each.places for each in scene.outputs])
 
 
 def _equals(fits: Sequence[_Fit]) -> str:
@@ -226,30 +244,21 @@ def _readings(scene: _Scene, whole: Sequence[_Fit]) -> tuple[_Fit, ...]:
     return tuple(fit for fit in fits if fit.name not in {it.name for it in whole})
 
 
-def _silent(scene: _Scene) -> frozenset[str]:
-    """Outputs that are NaN throughout where inputs hold NaN that must not be read: whatever reads one gives that."""
-    return frozenset(
-        each.name for each in scene.outputs if scene.poisoned and np.isnan(each.places.got[each.places.stated]).all()
-    )
-
-
 def _fitting(scene: _Scene, suspects: Iterable[Suspect]) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:
     """Those suspects that explain every output, and by name those that explain one wrong output."""
     whole: list[_Fit] = []
     single: dict[str, list[_Fit]] = {each.name: [] for each in scene.outputs if each.places.wrong.any()}
-    silent = _silent(scene)
     for suspect in suspects:
         probe = suspect.outputs(scene.parts)
         if all(_distance(each, probe, scene, probed=True) is None for each in scene.outputs if each.name in single):
             continue
         outputs = suspect.outputs(None)
         errors = {each.name: _distance(each, outputs, scene, probed=False) for each in scene.outputs}
-        # A reading of the operator's text is known to be met; of what else reads there, anything may be meant.
-        telling = single if followed(scene.problem, (suspect.name,)) else single.keys() - silent
-        found = {name: error for name in single if name in telling and (error := errors[name]) is not None}
-        for name, error in found.items():
-            single[name].append(_Fit(suspect.words, suspect.name, error))
-        if found and None not in errors.values():
+        for name, fits in single.items():
+            error = errors[name]
+            if error is not None:
+                fits.append(_Fit(suspect.words, suspect.name, error))
+        if None not in errors.values():
             largest = max(error for error in errors.values() if error is not None)
             whole.append(_Fit(suspect.words, suspect.name, largest))
     return _closest(whole), {name: _closest(fits) for name, fits in single.items() if fits}
