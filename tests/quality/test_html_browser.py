@@ -106,7 +106,7 @@ def test_a_case_shows_numbers_maps_scores_evidence_and_commands(browser: Browser
             "WebGpuExecutionProvider",
             "of the shader failed",
             "step 2 of 2 (speculative)",
-            "attncheck run scenarios/sessions.yaml::read-otherwise --backend wgsl --adapter 'a b'",
+            "attncheck run scenarios/sessions.yaml::read-otherwise --backend ort-webgpu:1 --adapter 'a b'",
             "attncheck minimize scenarios/sessions.yaml::read-otherwise --backend ort-webgpu:1",
         ):
             assert words in body
