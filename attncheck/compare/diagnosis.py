@@ -38,8 +38,8 @@ CLOSER = 0.1
 CHANCE = 0.1
 """Elements of a buffer that nobody wrote may equal inputs so often, from what the memory held before."""
 
-BLOCKWISE = {wrong.name for wrong in (*blocks.BLOCKS, *blocks.HYPOTHESES)}
-"""Names of faults that skip or repeat keys in blocks."""
+BLOCKWISE = {wrong.name for wrong in blocks.BLOCKS}
+"""Names of the catalogue's faults that skip or repeat keys in blocks; further ones are tried behind the readings."""
 
 NAMED = 3
 """So many wrong kernels are named where several give the same here."""
@@ -241,7 +241,7 @@ def _readings(scene: _Scene, whole: Sequence[_Fit]) -> tuple[_Fit, ...]:
     if not {fit.name for fit in whole} <= BLOCKWISE:
         return ()
     fits, _ = _fitting(scene, scene.lineup.readings)
-    return tuple(fit for fit in fits if fit.name not in {it.name for it in whole})
+    return fits
 
 
 def _fitting(scene: _Scene, suspects: Iterable[Suspect]) -> tuple[tuple[_Fit, ...], dict[str, tuple[_Fit, ...]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 
 from attncheck.oracle.wrong import blocks, catalogue, masks, readings, scores
 from attncheck.oracle.wrong.entry import Other, Wrong, WrongOf
@@ -77,9 +77,12 @@ def _of_attention(problem: Problem, inputs: Arrays) -> Lineup:
     workshop = Workshop(problem, inputs)
     known = catalogue.relevant(problem)
     alone = tuple(_alone(workshop, wrong) for wrong in known)
-    hypotheses = (*scores.HYPOTHESES, *masks.HYPOTHESES, *readings.READINGS, *blocks.HYPOTHESES)
-    likely = (_alone(workshop, wrong) for wrong in hypotheses if wrong.relevant(problem))
-    others = tuple(_alone(workshop, wrong) for wrong in readings.READINGS if wrong.relevant(problem))
+
+    def relevant(wrongs: Iterable[Wrong]) -> Iterator[Suspect]:
+        return (_alone(workshop, wrong) for wrong in wrongs if wrong.relevant(problem))
+
+    others = tuple(relevant(readings.READINGS))
+    likely = chain(relevant((*scores.HYPOTHESES, *masks.HYPOTHESES)), others, relevant(blocks.HYPOTHESES))
     return Lineup(alone, (likely, _pairs(workshop, known)), others)
 
 
