@@ -28,7 +28,7 @@ from attncheck.vocabulary import PRECEDENCE, Answer, ExitCode, Flag, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from tools import failures, official  # noqa: E402  neighbours, which are no part of the package
+from tools import failures, modules, official  # noqa: E402  neighbours, which are no part of the package
 
 DOCS = ROOT / "docs"
 
@@ -97,6 +97,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("relations.md", "relations"): relations,
     ("relations.md", "operators"): related_operators,
     ("conformance.md", "backends"): official.table,
+    ("modules.md", "modules"): modules.rooms,
     ("coverage.md", "kinds"): failures.kinds_table,
     ("coverage.md", "named"): failures.named_table,
     ("coverage.md", "seen"): failures.seen_table,

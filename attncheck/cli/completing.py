@@ -1,4 +1,4 @@
-"""What a shell offers behind <TAB>: case ids, backends, words. `cli/shells.py` keeps from the shell what fails here.
+"""What a shell offers behind a Tab: case ids, backends, words. `cli/shells.py` keeps from the shell what fails here.
 
 Ids come in two steps, so that the first needs no scenario to be loaded: behind `FILE::` the names of the scenarios,
 which are ids too, and once one name is left the ids of its cases, kept in the user's cache until the file changes.
