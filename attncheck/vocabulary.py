@@ -83,6 +83,7 @@ class ExitCode(IntEnum):
     NOTHING = 5, "nothing was selected, or all was skipped; of one --shard of several: nothing was selected for any"
     UNFINISHED = 6, "minimize: the budget was spent, or the smallest case fails too seldom; the best so far is written"
     INTERRUPTED = 130, "interrupted; reports were flushed first"
+    UNREAD = 141, "whoever read stdout left before its end, as `head` does; reports were flushed first"
 
 
 class Answer(IntEnum):
@@ -102,6 +103,7 @@ class Answer(IntEnum):
 
 
 PRECEDENCE = (
+    ExitCode.UNREAD,
     ExitCode.INTERRUPTED,
     ExitCode.INTERNAL,
     ExitCode.USAGE,

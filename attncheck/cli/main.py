@@ -49,9 +49,6 @@ COMPLETING = "_ATTNCHECK_COMPLETE"
 ANSWERING = "check"
 """The command whose exit code is an answer."""
 
-TELLING = frozenset({"explain", "completion", "--list", "--help", "-h", "--version", "-V"})
-"""Words of calls that judge nothing: where their reader has read enough, nothing was broken off."""
-
 EPILOG = (
     "Every option can also be set in the environment (--fail-fast as ATTNCHECK_FAIL_FAST) or in attncheck.toml or "
     "[tool.attncheck] of pyproject.toml (fail-fast = true). The command line wins over the environment, and that "
@@ -138,11 +135,12 @@ def invoke(arguments: Sequence[str]) -> int:
     """Run attncheck with `arguments` and give its exit code.
 
     `git bisect run` takes 1 to 124 for bad, and a reducer 0 for interesting: a call of `check` that could not be read
-    has answered nothing, and says so. An interrupted one ends them both.
+    has answered nothing, and says so. One that was broken off ends them both.
     """
     code = _code(arguments)
     asked = next((word for word in arguments if not word.startswith("-")), "") == ANSWERING
-    return Answer.UNKNOWN if asked and code not in {Answer.YES, Answer.NO, ExitCode.INTERRUPTED} else code
+    answered = {Answer.YES, Answer.NO, ExitCode.INTERRUPTED, ExitCode.UNREAD}
+    return Answer.UNKNOWN if asked and code not in answered else code
 
 
 def _code(arguments: Sequence[str]) -> int:
@@ -162,7 +160,7 @@ def _code(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         _swallow_output()
-        return ExitCode.OK if TELLING.intersection(arguments) else ExitCode.INTERRUPTED
+        return ExitCode.UNREAD
     except OSError as full:
         if full.errno not in FULL:
             return _internal(full)
