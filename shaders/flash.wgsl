@@ -1,8 +1,9 @@
 // flash.wgsl: tiled attention in one pass over the keys, with scores and sums in registers (a fast kernel: specialised).
-// prelude    elem: type of keys, values and output; VALUE_COLUMNS: quads of v_head_dim an invocation sums (2, 4 or 8, for
-//            up to 64, 128 or 256 dims); KEY_CHUNK: keys whose values are staged together; STAGE: vectors of `stage`
-// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
-//            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
+// prelude    elem: type of keys, values and output; query_elem: of queries; VALUE_COLUMNS: quads of v_head_dim an invocation
+//            sums (2, 4 or 8, for up to 64, 128 or 256 dims); KEY_CHUNK: keys whose values are staged together; STAGE:
+//            vectors of `stage`
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] by strides, from
+//            query_first on  3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
 //            5 output [batch, heads, rows, v_head_dim] by strides; 2 to 5 are vectors of 4, and so are their strides
 //            6 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
@@ -33,6 +34,7 @@ struct Params {
     rows: u32,
     head_quads: u32,
     value_quads: u32,
+    query_first: u32,
     query_batch: u32,
     query_head: u32,
     query_row: u32,
@@ -83,7 +85,7 @@ const LIMIT: f32 = -1.4e38;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> visible: array<vec4<u32>>;
-@group(0) @binding(2) var<storage, read> query: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> query: array<vec4<query_elem>>;
 @group(0) @binding(3) var<storage, read> key: array<vec4<elem>>;
 @group(0) @binding(4) var<storage, read> value: array<vec4<elem>>;
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<elem>>;
@@ -128,7 +130,7 @@ fn fill_table(quad: u32, batch: u32, kv_head: u32, first: u32, packed_rows: u32)
             hi[each] = seen.y;
             end[each] = seen.w;
         }
-        queries[each] = batch * params.query_batch + head * params.query_head + row * params.query_row;
+        queries[each] = params.query_first + batch * params.query_batch + head * params.query_head + row * params.query_row;
         biases[each] = batch * params.bias_batch + head * params.bias_head + row * params.bias_row;
     }
     table[LO + quad] = lo;
@@ -158,10 +160,10 @@ fn stage_products(lane: u32, key_base: u32, start: u32, end: u32, dim_quad: u32)
     if (dim < params.head_quads) {
         if (lane < QUERY_BLOCKS) {
             let rows = table[QUERY + quad] + dim;
-            a = query[rows.x] * params.factor;
-            b = query[rows.y] * params.factor;
-            c = query[rows.z] * params.factor;
-            d = query[rows.w] * params.factor;
+            a = vec4<f32>(query[rows.x]) * params.factor;
+            b = vec4<f32>(query[rows.y]) * params.factor;
+            c = vec4<f32>(query[rows.z]) * params.factor;
+            d = vec4<f32>(query[rows.w]) * params.factor;
         } else {
             let slot = start + quad % COLUMNS + quad / COLUMNS * 32u;
             let last = end - 1u;

@@ -1,8 +1,8 @@
 // matrix.wgsl: attention on the matrix units of a GPU, through subgroup matrices: f16 operands, f32 sums (a fast kernel: specialised).
 // prelude    directives: f16, subgroups, subgroup matrices, whose uniformity is not analysed; HEAD_DIM, V_DIM: 32, 64 or 128
-// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides, whose
-//            values are f16  3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] f16 by
-//            strides, eight at a time  5 output [batch, heads, rows, v_head_dim] f16 by strides, eight at a time
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] from query_first on
+//            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim]
+//            5 output [batch, heads, rows, v_head_dim]; 2 to 5 f16 by strides, in words of eight
 //            6 bias [batch, heads, rows, slots] f32 by strides (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  256 invocations, 8 subgroups of 32; grid (tiles), folded over x, y, z
@@ -19,6 +19,7 @@ struct Params {
     kv_heads: u32,
     head_group: u32,
     rows: u32,
+    query_first: u32,
     query_batch: u32,
     query_head: u32,
     query_row: u32,
@@ -70,7 +71,7 @@ alias Sum = subgroup_matrix_result<f32, 16, 16>;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> visible: array<vec4<u32>>;
-@group(0) @binding(2) var<storage, read> query: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> query: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> key: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> value: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<u32>>;
@@ -285,12 +286,11 @@ fn main(
     // Queries, by way of the arena.
     for (var word = invocation; word < ROWS * KEY_WORDS; word += LANES) {
         let row = word / KEY_WORDS;
-        let column = word % KEY_WORDS * 8u;
         var packed = vec4<u32>(0u);
         if (row < tile.count) {
-            let base = tile.batch * params.query_batch + head_of(tile, row) * params.query_head
-                + (tile.first + row) % params.rows * params.query_row + column;
-            packed = rounded(query[base / 4u], query[base / 4u + 1u]);
+            let base = params.query_first + tile.batch * params.query_batch + head_of(tile, row) * params.query_head
+                + (tile.first + row) % params.rows * params.query_row;
+            packed = query[base / 8u + word % KEY_WORDS];
         }
         arena[row * KEY_PITCH + word % KEY_WORDS] = packed;
     }

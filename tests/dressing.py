@@ -45,28 +45,30 @@ def scored(given: Work, stage: ScoreStage, slots: int | None = None) -> Work:
     return replace(asked, outputs=(*given.outputs, output))
 
 
-def packed(given: Work) -> Work:
-    """Query, key and value in one array, as com.microsoft takes them: [batch, rows, (heads + 2 kv_heads) * dim]."""
+ROLES = ("query", "key", "value")
+
+
+def packed(given: Work, order: tuple[str, ...] = ROLES) -> Work:
+    """Query, key and value in one array [batch, rows, (heads + 2 kv_heads) * dim], in the given order."""
     problem = given.problem
-    whole = np.concatenate([given.inputs[name] for name in ("query", "key", "value")], axis=-1)
+    whole = np.concatenate([given.inputs[name] for name in order], axis=-1)
     inputs = {name: array for name, array in given.inputs.items() if name not in ("key", "value")}
-    heads = problem.heads + 2 * problem.kv_heads
+    held = {"query": problem.heads, "key": problem.kv_heads, "value": problem.kv_heads}
+    firsts = np.cumsum([0, *(held[name] for name in order)])
 
     def role(first: int) -> Any:
-        return replace(problem.query, name="query", packed=heads, first=first)
+        return replace(problem.query, name="query", packed=int(firsts[-1]), first=first)
 
-    roles = {"query": role(0), "key": role(problem.heads), "value": role(problem.heads + problem.kv_heads)}
+    roles = {name: role(int(first)) for name, first in zip(order, firsts, strict=False)}
     return replace(given.with_problem(**roles), inputs={**inputs, "query": whole})
 
 
-def packed_by_heads(given: Work) -> Work:
+def packed_by_heads(given: Work, order: tuple[str, ...] = ROLES) -> Work:
     """Query, key and value in one array [batch, heads + 2 kv_heads, rows, dim]."""
     problem = given.problem
-    parts = [
-        split_heads(given.inputs[name], "bsnh", heads)
-        for name, heads in (("query", problem.heads), ("key", problem.kv_heads), ("value", problem.kv_heads))
-    ]
-    flat = packed(given)
+    held = {"query": problem.heads, "key": problem.kv_heads, "value": problem.kv_heads}
+    parts = [split_heads(given.inputs[name], "bsnh", held[name]) for name in order]
+    flat = packed(given, order)
     roles = {
         name: replace(getattr(flat.problem, name), layout="bnsh") for name in ("query", "key", "value")
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def draw(draft: Draft[Problem], kernel: str) -> None:
     """Every output of the problem, with `kernel`, a name in ROSTER that covers it."""
     problem = draft.problem
     visible = draft.constant("visible", visible_rows(problem))
-    query = _query(draft)
+    query = _query(draft, as_given=ROSTER[kernel].as_given)
     key, value = _presents(draft)
     operands = Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
     scattered = problem.output.scattered
@@ -34,7 +35,7 @@ def draw(draft: Draft[Problem], kernel: str) -> None:
     if scattered is not None:
         given_out(draft, output, problem.output, scattered)
     if problem.scores is not None:
-        naive.give_scores(draft, operands, problem.scores)
+        naive.give_scores(draft, replace(operands, query=_in_float32(draft, query)), problem.scores)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -136,17 +137,31 @@ def _past(draft: Draft[Problem], role: str, past: Tensor, dim: int) -> View:
     return draft.tensor(past, problem.kv_heads, problem.past_capacity, dim)
 
 
-def _query(draft: Draft[Problem]) -> View:
-    """The queries in f32, turned where the problem says so."""
+def _query(draft: Draft[Problem], *, as_given: bool) -> View:
+    """The queries as a kernel reads them, turned where the problem says so."""
     problem = draft.problem
     given = projection.rows(draft, "query", problem.query, problem.heads, problem.rows, problem.head_dim)
     if problem.norm is not None:
         given = _normalise(draft, "query", given, problem.q_len, problem.norm.query, problem.norm.query_epsilon)
-    if problem.rotary is None and draft.elem == "f32" and given.held == given.heads:
-        return given
-    staged = draft.scratch("staged query", "f32", problem.heads, problem.rows, problem.head_dim)
+    if problem.rotary is not None:
+        return _staged(draft, given, "f32")
+    if not as_given:
+        return _in_float32(draft, given)
+    fits = draft.buffers[given.buffer].nbytes <= draft.limits.binding_bytes
+    return given if fits else _staged(draft, given, given.elem)
+
+
+def _in_float32(draft: Draft[Problem], query: View) -> View:
+    """The queries in float32, alone in their buffer."""
+    return query if query.elem == "f32" and query.held == query.heads else _staged(draft, query, "f32")
+
+
+def _staged(draft: Draft[Problem], query: View, elem: str) -> View:
+    """The queries in a buffer of their own, turned where the problem says so."""
+    problem = draft.problem
+    staged = draft.scratch(f"query in {elem}", elem, problem.heads, problem.rows, problem.head_dim)
     extents = draft.constant("query extents", np.array([(0, q_len) for q_len in problem.q_len], np.int32))
-    store(draft, extents, given, staged, "f32", problem.rotary)
+    store(draft, extents, query, staged, problem.rotary)
     return staged
 
 
@@ -160,14 +175,14 @@ def _presents(draft: Draft[Problem]) -> tuple[View, View]:
         beside = _past(draft, "value", problem.past_value, problem.v_head_dim)
         firsts = zip(problem.past_first, problem.past_len, strict=True)
         extents = draft.constant("past extents", np.array([(first, end - first) for first, end in firsts], np.int32))
-        store(draft, extents, rows, key, draft.elem, beside=(beside, value))
+        store(draft, extents, rows, key, beside=(beside, value))
     rows = projection.rows(draft, "key", problem.key, problem.kv_heads, problem.new_rows, problem.head_dim)
     beside = projection.rows(draft, "value", problem.value, problem.kv_heads, problem.new_rows, problem.v_head_dim)
     if problem.norm is not None:
         rows = _normalise(draft, "key", rows, problem.new_len, problem.norm.key, problem.norm.key_epsilon)
     appended = np.array(list(zip(problem.past_len, problem.new_len, strict=True)), np.int32)
     extents = draft.constant("new extents", appended)
-    store(draft, extents, rows, key, draft.elem, problem.rotary, beside=(beside, value))
+    store(draft, extents, rows, key, problem.rotary, beside=(beside, value))
     _give_present(draft, key, problem.present_key, problem.past_key)
     _give_present(draft, value, problem.present_value, problem.past_value)
     return key, value
@@ -201,8 +216,7 @@ def _normalise(
     draft.buffers[gain] = Buffer(gain, rows.dim * itemsize(draft.elem), input=gain)
     extents = draft.constant(f"{role} rows", np.array([(0, length) for length in lengths], np.int32))
     total = draft.problem.batch * rows.heads * rows.rows
-    params = {"total": total, "heads": rows.heads, "rows": rows.rows, "dim": rows.dim, "source_first": rows.first}
-    params |= rows.strides("source")
+    params = {"total": total, "heads": rows.heads, "rows": rows.rows, "dim": rows.dim} | rows.place("source")
     bindings = (extents, gain, rows.buffer, normed.buffer)
     draft.dispatch("norm", {"elem": draft.elem}, params | {"epsilon": epsilon}, bindings, -(-total // INVOCATIONS))
     return normed
@@ -216,6 +230,6 @@ def _give_out(draft: Draft[Problem], slots: View, present: Tensor, dim: int) -> 
     extents = draft.constant("kept extents", np.array([(first, end - first) for first, end in firsts], np.int32))
     total = problem.batch * given.heads * given.rows * dim
     params = {"total": total, "heads": given.heads, "rows": given.rows, "dim": dim}
-    params |= slots.strides("slot") | given.strides("present") | {"present_first": given.first}
+    params |= slots.strides("slot") | given.place("present")
     bindings = (extents, slots.buffer, given.buffer)
     draft.dispatch("evict", {"elem": draft.elem}, params, bindings, -(-total // INVOCATIONS))

@@ -50,10 +50,12 @@ class Limits:
 class View:
     """A tensor [batch, heads, rows, dim] in a buffer of the plan.
 
+    elem   WGSL scalar of its elements
     held   heads that the buffer has in all; first: the element at which this tensor's own begin
     """
 
     buffer: str
+    elem: str
     layout: Layout
     heads: int
     rows: int
@@ -61,8 +63,12 @@ class View:
     held: int
     first: int = 0
 
+    def place(self, role: str) -> dict[str, int]:
+        """The uniforms that address it wherever in its buffer it begins, in elements."""
+        return {f"{role}_first": self.first, **self.strides(role)}
+
     def strides(self, role: str) -> dict[str, int]:
-        """The uniforms that address it, in elements."""
+        """The uniforms that address it from its first element on, in elements."""
         whole, block = self.held * self.rows * self.dim, self.rows * self.dim
         batch, head, row = {
             "bnsh": (whole, block, self.dim),
@@ -104,14 +110,14 @@ class Draft(Generic[Posed]):
             "bsnph": tensor.first // heads * dim,
             "pbnsh": tensor.first * self.problem.batch * rows * dim,
         }[tensor.layout]
-        return View(tensor.name, tensor.layout, heads, rows, dim, held, first)
+        return View(tensor.name, self.elem, tensor.layout, heads, rows, dim, held, first)
 
     def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int, batch: int | None = None) -> View:
         """A tensor that only kernels see, of the problem's batch or another."""
         name = own(role)
         members = self.problem.batch if batch is None else batch
         self.buffers[name] = Buffer(name, members * heads * rows * dim * itemsize(elem))
-        return View(name, "bnsh", heads, rows, dim, heads)
+        return View(name, elem, "bnsh", heads, rows, dim, heads)
 
     def constant(self, role: str, values: NDArray[np.int32] | NDArray[np.float32]) -> str:
         """A small buffer of integers, or of f32, filled by the plan."""

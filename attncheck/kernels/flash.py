@@ -33,9 +33,9 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     columns = _columns(problem)
     chunk = _chunk(columns)
     head_tiles = -(-problem.group * problem.rows // (4 * ROW_QUADS))
-    strides = given.query.strides("query") | given.key.strides("key")
-    strides |= given.value.strides("value") | output.strides("output")
-    params: dict[str, int | float] = {name: stride // 4 for name, stride in strides.items()}
+    places = given.query.place("query") | given.key.strides("key")
+    places |= given.value.strides("value") | output.strides("output")
+    params: dict[str, int | float] = {name: place // 4 for name, place in places.items()}
     params |= {
         "kv_heads": problem.kv_heads,
         "head_group": problem.group,
@@ -56,7 +56,7 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
         members = part.end - part.first
         place = {"tiles": members * head_tiles, "members": members, "first_member": part.first}
         place |= {name: skip // 4 for name, skip in skips.items()}
-        aliases = {"elem": draft.elem}
+        aliases = {"elem": draft.elem, "query_elem": given.query.elem}
         draft.dispatch("flash", aliases, params | place, bindings, members * head_tiles, constants, ranges=ranges)
 
 

@@ -24,11 +24,11 @@ def draw(draft: Draft[LinearProblem]) -> None:
     whole = draft.constant("state extents", np.array([(0, problem.head_dim)] * problem.batch, np.int32))
     if problem.past_state is not None:
         past = draft.tensor(problem.past_state, problem.kv_heads, problem.head_dim, problem.v_head_dim)
-        store(draft, whole, past, state, "f32")
+        store(draft, whole, past, state)
     _advance(draft, state)
     if problem.present_state is not None:
         shape = (problem.kv_heads, problem.head_dim, problem.v_head_dim)
-        store(draft, whole, state, draft.tensor(problem.present_state, *shape, output=True), draft.elem, elem="f32")
+        store(draft, whole, state, draft.tensor(problem.present_state, *shape, output=True))
 
 
 def _advance(draft: Draft[LinearProblem], state: View) -> None:

@@ -36,8 +36,8 @@ def lacks(problem: Problem, limits: Limits) -> str | None:
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim not in DIMS:
             return f"{name} {dim}: it has {', '.join(map(str, DIMS))}"
-    if problem.rotary is not None or problem.norm is not None or problem.projection is not None:
-        return "queries computed in float32 (rotary, norm, projection): the matrix units would round them"
+    if problem.rotary is not None:
+        return "queries turned in float32 (rotary): the matrix units would round them"
     return larger(problem, limits)
 
 
@@ -54,7 +54,7 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
         "scale": problem.scale,
         "softcap": problem.softcap,
     }
-    params |= given.query.strides("query") | output.strides("output") | given.bias.params | given.sinks.params
+    params |= given.query.place("query") | output.strides("output") | given.bias.params | given.sinks.params
     for role, view in (("key", given.key), ("value", given.value)):
         strides = view.strides(role)
         del strides[f"{role}_row"]  # rows of a present buffer follow on each other

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attncheck.kernels.bias import Bias, Sinks
-from attncheck.kernels.draft import ELEMENTS, Limits, View, itemsize
+from attncheck.kernels.draft import Limits, View
 from attncheck.kernels.parts import Part, parts
 from attncheck.kernels.plan import Range
 from attncheck.problem import Problem
@@ -19,7 +19,8 @@ class Operands:
     """Buffers that are there when a kernel begins.
 
     visible     int32 [batch, rows, 4], see `visible_rows`
-    query       [batch, heads, rows, head_dim] in float32, turned and normalised
+    query       [batch, heads, rows, head_dim], turned and normalised: in float32 and alone in its buffer, but for a
+                kernel that reads it as given from its `first` on in whatever buffer and dtype it lies
     key, value  [batch, kv_heads, capacity, head_dim or v_head_dim] in the dtype of the problem: all slots
     """
 
@@ -35,7 +36,5 @@ class Operands:
 
         The ranges are those of a dispatch that binds `visible`, the query, the key and the value first.
         """
-        size = itemsize(ELEMENTS[problem.dtype])
-        views = [(self.key, size), (self.value, size)]
-        for part in parts(views, problem.batch * problem.kv_heads, limits.binding_bytes):
+        for part in parts((self.key, self.value), problem.batch * problem.kv_heads, limits.binding_bytes):
             yield part, (None, None, *part.ranges), {"key_skip": part.skips[0], "value_skip": part.skips[1]}

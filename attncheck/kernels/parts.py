@@ -33,32 +33,29 @@ def larger(problem: Problem, limits: Limits) -> str | None:
     return f"keys or values of {nbytes} bytes, more than one binding" if nbytes > limits.binding_bytes else None
 
 
-def parts(views: Sequence[tuple[View, int]], members: int, binding_bytes: int) -> Iterator[Part]:
+def parts(views: Sequence[View], members: int, binding_bytes: int) -> Iterator[Part]:
     """The fewest parts in order whose every view fits in a binding; one of all members where all buffers do.
 
-    views    each with the bytes of an element, all of so many members
+    views    all of so many members
     A part has one member at least: whether that fits is for `planner.refusal` to say.
     """
-    if all(_bytes(view, size, 0, members) <= binding_bytes for view, size in views):
+    if all(_range(view, 0, members).nbytes <= binding_bytes for view in views):
         yield Part(0, members, (None,) * len(views), (0,) * len(views))
         return
     first = 0
     while first < members:
         end = first + 1
-        while end < members and all(_bytes(view, size, first, end + 1) <= binding_bytes for view, size in views):
+        while end < members and all(_range(view, first, end + 1).nbytes <= binding_bytes for view in views):
             end += 1
-        ranges = tuple(_range(view, size, first, end) for view, size in views)
-        skips = tuple(it.offset // size for it, (_, size) in zip(ranges, views, strict=True))
+        ranges = tuple(_range(view, first, end) for view in views)
+        skips = tuple(it.offset // itemsize(view.elem) for it, view in zip(ranges, views, strict=True))
         yield Part(first, end, ranges, skips)
         first = end
 
 
-def _bytes(view: View, size: int, first: int, end: int) -> int:
-    return _range(view, size, first, end).nbytes
-
-
-def _range(view: View, size: int, first: int, end: int) -> Range:
+def _range(view: View, first: int, end: int) -> Range:
     """Where members [first, end) lie, from an aligned byte on: in every layout none begins before the one before it."""
+    size = itemsize(view.elem)
     whole, head, row = view.strides("").values()
     lowest, last = (view.first + it // view.heads * whole + it % view.heads * head for it in (first, end - 1))
     highest = last + (view.rows - 1) * row + view.dim

@@ -22,8 +22,7 @@ def rows(draft: Draft[Problem], role: str, tensor: Tensor, heads: int, count: in
     source = draft.tensor(tensor, heads, count, dim) if weights is None else draft.tensor(tensor, 1, count, it.width)
     result = draft.scratch(f"projected {role}", draft.elem, heads, count, dim)
     total = draft.problem.batch * heads * count * dim
-    params = {"total": total, "heads": heads, "rows": count, "dim": dim, "source_first": source.first}
-    params |= source.strides("source")
+    params = {"total": total, "heads": heads, "rows": count, "dim": dim} | source.place("source")
     params |= {
         "width": it.width if weights is not None else 0,
         "columns": weights.count if weights is not None else 0,

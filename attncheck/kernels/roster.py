@@ -27,18 +27,20 @@ class Member:
     attend  appends the dispatches that compute the output from operands that are there
     lacks   why it does not cover a problem on such an adapter, in a few words, or None; `online` then takes its place
     promise what it computes in
+    as_given whether it reads queries that nothing has turned where they lie and in their own dtype, not in float32
     """
 
     attend: Attend
     lacks: Lacks = _nothing
     promise: Compute = "f32"
+    as_given: bool = False
 
 
 ROSTER: dict[str, Member] = {
     "naive": Member(naive.attend, larger),
     "online": Member(online.attend),
-    "flash": Member(flash.attend, flash.lacks),
-    "matrix": Member(matrix.attend, matrix.lacks, "mixed"),
+    "flash": Member(flash.attend, flash.lacks, as_given=True),
+    "matrix": Member(matrix.attend, matrix.lacks, "mixed", as_given=True),
     "decode": Member(decode.attend, decode.lacks),
 }
 """Name, as in `--kernel`, to kernel."""

@@ -21,27 +21,23 @@ def store(
     extents: str,
     source: View,
     slots: View,
-    stored: str,
     rotary: Rotary | None = None,
-    elem: str | None = None,
     beside: tuple[View, View] | None = None,
 ) -> None:
-    """Store the valid rows of `source` in consecutive slots, as `stored`, turned where there is a rotary.
+    """Store the valid rows of `source` in consecutive slots, in their dtype, turned where there is a rotary.
 
     extents  a buffer [batch] of pairs: the first slot, and how many rows are stored
-    elem     what `source` holds, if not the problem's dtype
-    beside   source and slots of a second tensor, of as many heads and rows, which is copied in the same dispatch
+    beside   source and slots of a second tensor, of as many heads and rows and the same dtypes, which is copied in the
+             same dispatch
     """
-    params = {"heads": source.heads, "rows": source.rows, "dim": source.dim, "source_first": source.first}
-    params |= source.strides("source") | slots.strides("slot")
-    read, kept = itemsize(elem or draft.elem), itemsize(stored)
-    views = [(source, read), (slots, kept)]
+    params = {"heads": source.heads, "rows": source.rows, "dim": source.dim}
+    params |= source.place("source") | slots.strides("slot")
+    views = [source, slots]
     if beside is not None:
-        params |= {"beside_dim": beside[0].dim, "beside_first": beside[0].first}
-        params |= beside[0].strides("beside") | beside[1].strides("beside_slot")
-        views += [(beside[0], read), (beside[1], kept)]
-    buffers = tuple(view.buffer for view, _ in views)
-    aliases = {"elem": elem or draft.elem, "stored": stored}
+        params |= {"beside_dim": beside[0].dim} | beside[0].place("beside") | beside[1].strides("beside_slot")
+        views += beside
+    buffers = tuple(view.buffer for view in views)
+    aliases = {"elem": source.elem, "stored": slots.elem}
     for part in parts(views, draft.problem.batch * source.heads, draft.limits.binding_bytes):
         rows = (part.end - part.first) * source.rows
         place = {"first_member": part.first, "first_beside": rows * source.dim}

@@ -20,7 +20,7 @@ def draw(draft: Draft[RotaryProblem]) -> None:
     shape = (problem.heads, problem.rows, problem.head_dim)
     extents = draft.constant("extents", np.array([(0, problem.rows)] * problem.batch, np.int32))
     turned = draft.tensor(problem.turned, *shape, output=True)
-    store(draft, extents, draft.tensor(problem.input, *shape), turned, draft.elem, problem.rotary)
+    store(draft, extents, draft.tensor(problem.input, *shape), turned, problem.rotary)
 
 
 def bindings(problem: RotaryProblem) -> dict[str, int]:

@@ -197,10 +197,10 @@ def sides(axes: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 def test_only_what_moves_rows_of_the_cache_is_apart() -> None:
     moved, kept = sides("op=gqa q_len=2 past_len=3 dtype=float16")
     assert moved == [("append", "present_key and present_value")] * 2
-    assert kept == [("append", "[staged query] and [no slots]"), ("online", "output")]
+    assert kept == [("append", "[query in f32] and [no slots]"), ("online", "output")]
     moved, kept = sides("op=gqa q_len=2 past_len=3 present=absent rotary=half")
     assert moved == [("append", "[present key] and [present value]")] * 2
-    assert kept == [("append", "[staged query] and [no slots]"), ("online", "output")]
+    assert kept == [("append", "[query in f32] and [no slots]"), ("online", "output")]
     moved, kept = sides("op=paged q_len=2+1 past_len=3+2 batch=2")
     gathered = [target for shader, target in moved if shader == "gather"]
     assert gathered == ["[gathered past key]", "[gathered past value]"]

@@ -17,7 +17,7 @@ from attncheck.kernels.draft import Limits
 from attncheck.problem import ScoreStage
 from tests.device import Work, compute, differences, every_kernel, failing, has_f16, kernels_together, work
 from tests.drawing import scenario, scenarios
-from tests.dressing import STAGES, dressings, masked, packed, packed_by_heads, scored, sunk
+from tests.dressing import ROLES, STAGES, dressings, masked, packed, packed_by_heads, scored, sunk
 
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float16"])
 every_stage = pytest.mark.parametrize("stage", STAGES)
@@ -196,10 +196,13 @@ def test_features_cross_the_sections_of_the_online_kernel(kernel: str, monkeypat
 @both_dtypes
 @pytest.mark.parametrize("rotary", [None, "half", "interleaved"])
 @pytest.mark.parametrize("pack", [packed, packed_by_heads])
-def test_packed_roles_are_read_where_they_stand(kernel: str, dtype: str, rotary: str | None, pack: Any) -> None:
+@pytest.mark.parametrize("order", [ROLES, ROLES[::-1]], ids=["queries-first", "queries-last"])
+def test_packed_roles_are_read_where_they_stand(
+    kernel: str, dtype: str, rotary: str | None, pack: Any, order: tuple[str, ...]
+) -> None:
     given = small(dtype, rotary=rotary)
     for name, array in compute(given, kernel).items():
-        np.testing.assert_array_equal(compute(pack(given), kernel)[name], array)
+        np.testing.assert_array_equal(compute(pack(given, order), kernel)[name], array)
 
 
 @every_kernel

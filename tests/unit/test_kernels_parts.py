@@ -98,8 +98,8 @@ def _entry(given: Work) -> int:
 def test_every_member_lies_in_the_range_of_its_part(layout: Any, most: int) -> None:
     """By the addresses of all of its elements."""
     batch, heads, rows, dim, size = 3, 4, 5, 6, 4
-    view = View("x", layout, heads, rows, dim, heads if layout == "pbnsh" else 2 * heads, 7)
-    found = list(parts([(view, size)], batch * heads, most))
+    view = View("x", "f32", layout, heads, rows, dim, heads if layout == "pbnsh" else 2 * heads, 7)
+    found = list(parts([view], batch * heads, most))
     assert [it.first for it in found] == [0, *(it.end for it in found[:-1])]
     assert found[-1].end == batch * heads
     step = view.strides("x")

@@ -39,8 +39,8 @@ def posed(**axes: Any) -> Problem:
         ({}, {"invocations": 128}, "or 256 invocations"),
         ({"dtype": "float32"}, {}, "dtype float32: the matrix units multiply float16"),
         ({"head_dim": 80}, {}, "head_dim 80: it has 32, 64, 128"),
-        ({"rotary": "half"}, {}, "queries computed in float32"),
-        ({"qk_norm": "plain"}, {}, "queries computed in float32"),
+        ({"rotary": "half"}, {}, "queries turned in float32"),
+        ({"rotary": "half", "qk_norm": "plain"}, {}, "queries turned in float32"),
     ],
 )
 def test_what_the_matrix_kernel_lacks_is_left_to_online_and_said(
@@ -55,6 +55,12 @@ def test_what_the_matrix_kernel_lacks_is_left_to_online_and_said(
 def test_what_it_has_it_takes() -> None:
     assert Policy("matrix").choose(posed(), UNITS) == Choice(("matrix",))
     assert Policy("matrix").choose(posed(softcap=2.0, window=3, smooth=True), UNITS) == Choice(("matrix",))
+
+
+@pytest.mark.parametrize("axes", [{"qk_norm": "plain"}, {"op": "ms-attention", "qkv_bias": True, "past_len": (3,)}])
+def test_it_takes_queries_that_every_kernel_is_given_in_float16(axes: dict[str, Any]) -> None:
+    """Normalised or projected ones were rounded to it before: the matrix units round them no second time."""
+    assert Policy("matrix").choose(posed(**axes), UNITS) == Choice(("matrix",))
 
 
 def test_no_adapter_here_has_matrix_units() -> None:

@@ -16,7 +16,7 @@ from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import answer
 from tests.device import KERNELS, Work, compute, failing, has_f16, work, worker_module
 from tests.drawing import scenario
-from tests.dressing import STAGES, masked, packed, packed_by_heads, scored, sunk
+from tests.dressing import ROLES, STAGES, masked, packed, packed_by_heads, scored, sunk
 
 ROWS, KEYS, HEADS = 10, 47, 4
 
@@ -115,6 +115,7 @@ def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
             sunk(plain, None, smooth=True),
             packed(plain),
             packed_by_heads(plain),
+            packed(plain, ROLES[::-1]),
             packed(work(scenario(**axes, rotary="half"))),
             packed(work(scenario(**axes, qk_norm="epsilons"))),
             work(scenario(**axes, window=6, window_cache=True, capacity=8)),
