@@ -14,7 +14,7 @@ SLOW := slow and not gpu and not provisioning
 help:
 	@echo 'make run       set up, then run every shipped scenario'
 	@echo 'make test      set up, then lint, type check and run the quick tests (under 10 minutes)'
-	@echo 'make test-all  make test, then the slow tests, for which it installs SwiftShader, Chromium and MkDocs'
+	@echo 'make test-all  make test, then the slow tests, for which it installs SwiftShader, Chromium, zsh, fish and MkDocs'
 	@echo 'make setup     only set up: .venv and, where no Vulkan adapter is found, software Vulkan'
 	@echo 'make lint      ruff, mypy and the layers between the rooms of the house'
 	@echo 'make format    let ruff sort imports and fix what it can'
@@ -34,7 +34,7 @@ test: lint
 	$(PYTEST) -m '$(QUICK)'
 
 test-all: test
-	@tools/setup.sh --swiftshader --browser --docs
+	@tools/setup.sh --swiftshader --browser --shells --docs
 	$(PYTEST) -m '$(SLOW)'
 
 lint: setup

@@ -7,8 +7,10 @@
 #   4. SwiftShader, a second software Vulkan, which ONNX Runtime's WebGPU provider and Dawn take where they refuse Mesa's
 # With --browser also, for the slow tests:
 #   5. Chromium, in which the HTML report is tested
+# With --shells also, for the slow tests:
+#   6. zsh and fish, in which completion is tested as in bash
 # With --docs also, for `make site` and the test of it:
-#   6. what builds the docs as a site, into .venv
+#   7. what builds the docs as a site, into .venv
 # Each step leaves a stamp behind when it is complete. A step with a fitting stamp is skipped; an interrupted one is redone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -167,6 +169,13 @@ ensure_browser() {
     "The slow tests need the package of Debian, which puts it there."
 }
 
+ensure_shells() {
+  local shell
+  for shell in zsh fish; do
+    command -v "$shell" >/dev/null || require_package "$shell" "$shell, which completion is tested in, was not found"
+  done
+}
+
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 # step NAME KEY FUNCTION: run FUNCTION unless it was completed with the same KEY.
@@ -182,8 +191,9 @@ for argument in "$@"; do
   case $argument in
   --swiftshader) more+=(ensure_swiftshader) ;;
   --browser) more+=(ensure_browser) ;;
+  --shells) more+=(ensure_shells) ;;
   --docs) more+=(ensure_docs) ;;
-  *) die "unknown argument '$argument'; there are --swiftshader, --browser and --docs, which also install what the slow tests need." ;;
+  *) die "unknown argument '$argument'; there are --swiftshader, --browser, --shells and --docs: what the slow tests need." ;;
   esac
 done
 

@@ -200,33 +200,62 @@ def test_a_quote_that_is_open_is_found_as_a_shell_finds_it(line: str, inside: st
     assert shells.behind_open_quote(line) == inside
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+
+
+@posix
 @pytest.mark.parametrize("quote", "'\"")
 def test_a_quoted_id_keeps_its_file_in_a_real_bash(quote: str, here: Path) -> None:
+    # Of a line that fits readline writes only what it adds, and all of it where it replaces more.
+    begin = 'eval "$(attncheck completion bash)"'
+    shown = typed(["bash", "--norc", "--noprofile", "-i"], begin, f"{quote}edges.yaml::pl", f"ain{quote}", here)
+    assert f"edges.yaml::plain{quote}" in shown
+
+
+@posix
+@pytest.mark.slow
+def test_a_real_zsh_completes_an_id_up_to_where_ids_part(here: Path) -> None:
+    begin = 'autoload -U compinit; compinit -u; eval "$(attncheck completion zsh)"'
+    shown = typed(["zsh", "-f", "-i"], begin, "edges.yaml::wi", "window=", here)
+    assert "attncheck run edges.yaml::window-edges:window=" in shown
+
+
+@posix
+@pytest.mark.slow
+def test_a_real_fish_offers_the_ids_of_a_file(here: Path) -> None:
+    asked = 'attncheck completion fish | source; complete -C "attncheck run edges.yaml::wi"'
+    told = subprocess.run(
+        ["fish", "--no-config", "-c", asked],
+        env=with_attncheck(here), capture_output=True, text=True, timeout=60, check=True,
+    )
+    assert told.stdout.splitlines() == EDGES
+
+
+def with_attncheck(folder: Path) -> dict[str, str]:
+    """An environment whose `attncheck` is the one under test."""
+    program = folder / "attncheck"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attncheck "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TERM": "dumb", "INPUTRC": os.devnull}
+
+
+def typed(shell: list[str], begin: str, word: str, until: str, folder: Path) -> str:
+    """What an interactive `shell` shows, after the line `begin`, of `attncheck run word` and a Tab."""
     import pty
 
-    (here / "attncheck").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attncheck "$@"\n', encoding="utf-8")
-    (here / "attncheck").chmod(0o755)
     ours, theirs = pty.openpty()
-    path = f"{here}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TERM": "dumb", "INPUTRC": os.devnull}
     with subprocess.Popen(
-        ["bash", "--norc", "--noprofile", "-i"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        start_new_session=True,
-    ) as bash:
+        shell, stdin=theirs, stdout=theirs, stderr=theirs, env=with_attncheck(folder), start_new_session=True
+    ) as process:
         os.close(theirs)
-        os.write(ours, b'eval "$(attncheck completion bash)"; echo rea""dy\n')
+        os.write(ours, f'{begin}; echo rea""dy\n'.encode())
         read_until(ours, b"ready\r\n")
-        os.write(ours, f"attncheck run {quote}edges.yaml::pl\t".encode())
-        # Of a line that fits readline writes only what it adds, and all of it where it replaces more.
-        shown = read_until(ours, b"ain" + quote.encode())
-        bash.kill()
+        os.write(ours, f"attncheck run {word}\t".encode())
+        shown = read_until(ours, until.encode())
+        process.kill()
     os.close(ours)
-    assert f"edges.yaml::plain{quote}".encode() in shown
+    return shown.decode()
 
 
 def read_until(terminal: int, mark: bytes) -> bytes:
