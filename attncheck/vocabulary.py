@@ -54,7 +54,7 @@ class Status(_Word):
 class Flag(_Word):
     """A remark beside a verdict."""
 
-    VACUOUS = "vacuous", "the tolerance would let every known wrong kernel pass too"
+    VACUOUS = "vacuous", "the tolerance would let every known wrong kernel pass too, or an output of zeros"
     FLAKY = "flaky", "the verdict changes between repeats"
     NOT_BITWISE = "not-bitwise", "the bits of the result change between repeats"
     REFERENCE_REFUSED = "reference-refused", "the reference does not take this case; the oracle judged alone"

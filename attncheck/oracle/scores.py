@@ -50,16 +50,18 @@ def raw(problem: Problem, q: Bounded, k: Bounded) -> Scores:
 
 
 def capped(problem: Problem, before: Scores) -> Scores:
-    """Scores bent to softcap * tanh(score / softcap), where there is a softcap.
+    """Scores bent to s' = softcap * tanh(s / softcap), where there is a softcap.
 
-    The error of a score shrinks by the slope 1 - tanh^2; that of tanh itself is absolute, since implementations build
-    it from exponentials.
+    The error of a score shrinks by the slope 1 - tanh^2. Three more roundings are each relative to s', however large
+    the softcap is: the quotient x = s / softcap is wrong by u x, which moves s' by u softcap x (1 - tanh^2 x) at most
+    u |s'|, and tanh itself and the product with softcap by u |s'| each.
     """
     if not problem.softcap:
         return before
     bent = np.tanh(before.values / problem.softcap)
     slope = 1.0 - bent * bent
-    return Scores(problem.softcap * bent, before.compute * slope + problem.softcap, before.storage * slope)
+    values = problem.softcap * bent
+    return Scores(values, before.compute * slope + 3.0 * np.abs(values), before.storage * slope)
 
 
 def biased(before: Scores, cover: Cover) -> Scores:

@@ -25,6 +25,7 @@ def main() -> None:
 @click.option("--seed", default=0, help="Another draw.")
 @click.option("--seconds", default=float("inf"), help="Stop after this time, at the end of a case.")
 @click.option("--jobs", default=1, show_default=True, help="Processes, each with workers of its own.")
+@click.option("--always", multiple=True, metavar="AXIS", help="An axis of every case that can have it.")
 @click.option("--adapter", "adapters", multiple=True, help="As of `attncheck run`.")
 @click.option("--backend", "backends", multiple=True, default=("ort-cpu", "wgsl"), help="As of `attncheck run`.")
 def measure(
@@ -34,6 +35,7 @@ def measure(
     seed: int,
     seconds: float,
     jobs: int,
+    always: tuple[str, ...],
     adapters: tuple[str, ...],
     backends: tuple[str, ...],
 ) -> None:
@@ -45,7 +47,7 @@ def measure(
     context = multiprocessing.get_context("spawn")
     shares = [left[job::jobs] for job in range(jobs)]
     processes = [
-        context.Process(target=measure_share, args=(out, seed, share, deadline, backends, adapters))
+        context.Process(target=measure_share, args=(out, seed, always, share, deadline, backends, adapters))
         for share in shares
         if share
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attncheck.scenario import from_command_line
 from attncheck.scenario.axes import AXES, spell
@@ -50,6 +50,10 @@ SHARE = {"head_dim": 1.0, "heads": 1.0, "kv_heads": 0.7, "q_len": 0.9, "past_len
 """How often an axis is drawn at all, where that is not OTHERWISE: so that features meet, but not all in every case."""
 OTHERWISE = 0.3
 
+SPANS = {"softcap": (1e-2, 1e7)}
+"""From where to where an axis of numbers above 0 is drawn, each power of two as often, where that is not SPAN."""
+SPAN = (2.0**-4, 2.0**6)
+
 OFTEN = {"dtype": ("float32", "float16")}
 """The words of an axis that most cases have: few backends take the others."""
 RARELY = 0.1
@@ -66,8 +70,11 @@ LONG = 0.04
 TRIES = 3
 
 
-def draw(seed: int, index: int) -> Scenario:
-    """The case number `index` of the draw `seed`: the same one on every machine. Its id is what `--case` takes."""
+def draw(seed: int, index: int, always: Collection[str] = ()) -> Scenario:
+    """The case number `index` of the draw `seed`: the same one on every machine. Its id is what `--case` takes.
+
+    always   axes that every case has that can have them
+    """
     dice = random.Random(f"{seed} {index}")
     long = dice.random() < LONG
     memory = LONG_MEMORY if long else MEMORY
@@ -77,7 +84,7 @@ def draw(seed: int, index: int) -> Scenario:
         if words:
             values[axis] = dice.choice(words)
     others = [axis for axis in AXES if axis not in FIRST and drawn(axis)]
-    wanted = [axis for axis in others if dice.random() < SHARE.get(axis, OTHERWISE)]
+    wanted = [axis for axis in others if dice.random() < SHARE.get(axis, OTHERWISE) or axis in always]
     for axis in (*wanted, *wanted):
         for _ in range(TRIES if axis not in values else 0):
             value = _value(dice, axis, AXES[axis].values, long)
@@ -111,9 +118,9 @@ def _value(dice: random.Random, axis: str, values: Values, long: bool) -> Value 
         case Boolean():
             return dice.random() < 0.5
         case Positive():
-            return _magnitude(dice)
+            return _magnitude(dice, SPANS.get(axis, SPAN))
         case Number():
-            return dice.choice((1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 0.0)) * _magnitude(dice)
+            return dice.choice((1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 0.0)) * _magnitude(dice, SPAN)
         case Integer(minimum, maximum):
             if axis in SIZES:
                 return dice.choice(SIZES[axis])
@@ -134,8 +141,9 @@ def _words(dice: random.Random, axis: str) -> tuple[str, ...]:
     return values.words if dice.random() < RARELY else OFTEN.get(axis, values.words)
 
 
-def _magnitude(dice: random.Random) -> float:
-    return round(math.exp2(dice.uniform(-4.0, 6.0)), 3)
+def _magnitude(dice: random.Random, span: tuple[float, float]) -> float:
+    low, high = map(math.log2, span)
+    return round(math.exp2(dice.uniform(low, high)), 3)
 
 
 def _length(dice: random.Random, minimum: int, long: bool) -> int:

@@ -48,7 +48,7 @@ def read(folder: Path) -> tuple[Record, list[Record]]:
 
 def same(setup: Record, other: Record) -> bool:
     """Whether two setups measure the same draw on the same backends."""
-    return all(setup.get(key) == other.get(key) for key in ("seed", "backends", "versions"))
+    return all(setup.get(key) == other.get(key) for key in ("seed", "always", "backends", "versions"))
 
 
 def _lines(path: Path) -> Iterator[Record]:

@@ -23,9 +23,9 @@ def report(folders: Sequence[tuple[Record, list[Record]]]) -> str:
     folders = [(setup, records) for setup, records in folders if setup]
     if not folders:
         return "nothing was measured"
-    seeds = {setup.get("seed") for setup, _ in folders}
-    if len(seeds) > 1:
-        raise OtherMeasurement(f"these are different draws: seeds {seeds}")
+    draws = {_draw(setup) for setup, _ in folders}
+    if len(draws) > 1:
+        raise OtherMeasurement(f"these are different draws: {', '.join(sorted(draws))}")
     setups = [setup for setup, _ in folders]
     records = _merged(record for _, found in folders for record in found)
     parts = (
@@ -36,6 +36,11 @@ def report(folders: Sequence[tuple[Record, list[Record]]]) -> str:
         *_wrong_kernels(records),
     )
     return "\n\n".join(part for part in parts if part)
+
+
+def _draw(setup: Record) -> str:
+    always = setup.get("always", [])
+    return f"seed {setup.get('seed')}" + (f", always with {' and '.join(always)}" if always else "")
 
 
 def _merged(records: Iterable[Record]) -> list[Record]:
@@ -55,7 +60,7 @@ def _what(setups: Sequence[Record], records: Sequence[Record]) -> str:
         if not same({**setup, "versions": {name: versions[name] for name in setup["backends"]}}, setup):
             raise OtherMeasurement("a backend has different versions in these folders")
     ops = Counter((record["op"], record["dtype"]) for record in records)
-    lines = [f"{len(records):,} drawn cases, seed {setups[0]['seed']}:"]
+    lines = [f"{len(records):,} drawn cases, {_draw(setups[0])}:"]
     lines += [f"- {op}, {dtype}: {count:,}" for (op, dtype), count in sorted(ops.items())]
     lines += [f"- `{name}`: {said}" for name, said in versions.items()]
     told = {

@@ -25,6 +25,7 @@ from attncheck.oracle.attention import answer
 from attncheck.problem import Problem
 from attncheck.scenario import expectations
 from attncheck.scenario.model import DataKind, Scenario
+from attncheck.tensors.dtypes import dtype as tensor_dtype
 from attncheck.tensors.dtypes import narrow
 from benchmarks.tolerance.drawing import draw
 from benchmarks.tolerance.measure import bench
@@ -132,6 +133,41 @@ def test_sums_of_thousands_of_float16_terms_one_by_one_are_a_fault_and_fail() ->
     problem = read.problem(case.model, case.inputs)
     output = numpy_kernels.attention(problem, case.inputs, np.float16, numpy_kernels.sequential)
     assert not on_output(case, {"output": output}, "native").passed
+
+
+def tanh_of_exponentials(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What is right to u absolutely, and near 0 to few bits."""
+    bent: NDArray[np.float32] = np.float32(1) - np.float32(2) / (np.exp(np.float32(2) * x) + np.float32(1))
+    return bent
+
+
+@pytest.mark.parametrize("tanh", [np.tanh, tanh_of_exponentials])
+@pytest.mark.parametrize("softcap", [2.0, 50.0, 1e3, 1e5, 1e7])
+def test_a_softcap_far_above_the_scores_excuses_no_tanh_that_loses_them(
+    softcap: float, tanh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the softcaps that models have either tanh keeps well inside; beyond, the good one only."""
+    case = write.build(scenario(q_len=(4,), past_len=(20,), softcap=softcap))
+    problem = read.problem(case.model, case.inputs)
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "tanh", tanh)
+        output = numpy_kernels.attention(problem, case.inputs, np.float32, numpy_kernels.blocked)
+    margin = on_output(case, {"output": output}, "f32").margin
+    if tanh is np.tanh:
+        assert margin <= HEADROOM["blocked"]
+    else:
+        assert margin <= 0.5 if softcap <= 50.0 else margin > 3.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_softcap_that_hardly_bends_has_nearly_the_tolerance_of_none(dtype: str) -> None:
+    def tolerance(softcap: float) -> NDArray[np.float64]:
+        case = write.build(scenario(q_len=(4,), past_len=(20,), dtype=dtype, softcap=softcap))
+        (first, *_) = answer(read.problem(case.model, case.inputs), case.inputs)
+        return judge.tolerances(first, tensor_dtype(dtype), "f32", None)
+
+    assert np.all(tolerance(1e7) <= 2.0 * tolerance(0.0))
+    assert np.all(tolerance(1e7) >= tolerance(0.0))
 
 
 Wrong = Callable[[Problem], Problem]

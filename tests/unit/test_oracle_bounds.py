@@ -65,7 +65,8 @@ def bounds(problem: Problem, inputs: Arrays, b: int, head: int, i: int, d: int) 
         if problem.softcap:
             bent = math.tanh(score / problem.softcap)
             slope = 1 - bent**2
-            score, error, carried = problem.softcap * bent, slope * error + problem.softcap, slope * carried
+            score = problem.softcap * bent
+            error, carried = slope * error + 3 * abs(score), slope * carried
         scores.append(score)
         errors.append(error)
         stored.append(carried)

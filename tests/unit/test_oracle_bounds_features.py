@@ -52,7 +52,7 @@ def parts(given: Work) -> tuple[Float, Float, Float]:
     score = scale * query @ keys.T
     bent = np.tanh(score / cap)
     rounded = scale * np.abs(query) @ np.abs(keys).T + np.sqrt(keys.shape[1] - 1) * np.abs(score)
-    error = rounded * (1 - bent * bent) + cap
+    error = rounded * (1 - bent * bent) + 3 * np.abs(cap * bent)
     return cap * bent, error, values
 
 

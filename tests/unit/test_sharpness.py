@@ -77,6 +77,17 @@ def test_zeros_of_queries_without_a_key_are_no_vacuous_answer() -> None:
     assert found(empty, max_abs=1.0).vacuous
 
 
+def test_an_output_of_zeros_that_passes_is_vacuous_whatever_else_is_noticed() -> None:
+    """A present without the past is noticed, and says nothing of attention, whose values are all below the bound."""
+    case = scenario(q_len=(16,), past_len=(20,), q_values=(0.0,), k_values=(1000.0, -1000.0))
+    it = found(case, max_abs=4.0)
+    assert "present-zero" in it.rejected
+    assert "zeros" in it.survivors
+    assert it.vacuous
+    assert found(case, max_abs=4.0, first_only=True).vacuous
+    assert not found(case).vacuous
+
+
 def test_a_tolerance_between_two_wrong_kernels_rejects_the_worse_one() -> None:
     it = found(scenario(q_len=(16,), softcap=50.0), max_abs=0.05)
     assert "softcap-ignored" in it.survivors
