@@ -45,6 +45,14 @@ def _is_longer_than_its_caches(case: Case, problem: AnyProblem) -> bool:
     return not packed and problem.rows > case.inputs[problem.rotary.cos].shape[0]
 
 
+def _ends_before_total(case: Case, problem: Problem) -> bool:
+    """Whether rotary caches that hold every position are shorter than the bound of the lengths."""
+    if problem.rotary is None or problem.invalid:
+        return False
+    rows: int = case.inputs[problem.rotary.cos].shape[0]
+    return rows < int(case.inputs["total_sequence_length"].reshape(-1)[0])
+
+
 def _is_broadcast(mask: Mask, problem: Problem) -> bool:
     """Whether one row of a mask stands for several queries."""
     return problem.rows > 1 and mask.shape[-2:-1] == (1,)
@@ -106,6 +114,11 @@ REFUSALS: tuple[Declared, ...] = (
     Refusal(
         lambda case, asked, _: asked.op == GQA and "query_seqlens" in case.inputs and asked.present_key is None,
         "GroupQueryAttention takes query_seqlens only where the present is asked for",
+        ">=1.32",
+    ),
+    Refusal(
+        lambda case, asked, _: asked.op == GQA and "query_seqlens" in case.inputs and _ends_before_total(case, asked),
+        "GroupQueryAttention takes no rotary caches that are shorter than total_sequence_length, padding included",
         ">=1.32",
     ),
     Refusal(

@@ -21,7 +21,7 @@ from attncheck.engine.lane import Attempt
 from attncheck.engine.status import of_verdict
 from attncheck.graph.case import Case
 from attncheck.oracle.answer import Answer
-from attncheck.oracle.conventions import followed
+from attncheck.oracle.conventions import followed, taken
 from attncheck.problem import AnyProblem
 from attncheck.scenario.model import Tolerance
 from attncheck.vocabulary import Flag, Status, Verdict
@@ -124,7 +124,7 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
     blank = Result(asked.case.id, backend.name, kernels[0], len(kernels) > 1, Verdict.PASS, Status.PASSED)
     blank = replace(blank, instead=outcomes[0].instead)
     if asked.problem.invalid:
-        return _refused(blank, asked.problem.invalid, outcomes[0])
+        return _refused(blank, asked.problem, outcomes[0])
     for outcome in outcomes:
         why = refusal(asked.case, backend, outcome)
         if why is not None:
@@ -142,11 +142,13 @@ def _round(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Resul
     )
 
 
-def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
+def _refused(blank: Result, problem: AnyProblem, outcome: Outcome) -> Result:
     """A graph that the operator's text forbids passes where it is refused with a message, and with nothing else.
 
-    What the runtime says of another matter, a file that is missing or a fault of its own, refuses nothing.
+    What the runtime says of another matter, a file that is missing or a fault of its own, refuses nothing. Numbers are
+    disputed where the text implies no more than that.
     """
+    invalid = problem.invalid
     if outcome.failure is Verdict.ERROR and outcome.refused:
         return replace(blank, message=f"refused, as it must be ({invalid}): {outcome.message}")
     if outcome.failure is Verdict.ERROR:
@@ -154,7 +156,10 @@ def _refused(blank: Result, invalid: str, outcome: Outcome) -> Result:
         return replace(blank, verdict=Verdict.ERROR, message=told, stderr=outcome.stderr)
     if outcome.failure is not None:
         return replace(blank, verdict=outcome.failure, message=outcome.message, stderr=outcome.stderr)
-    return replace(blank, verdict=Verdict.ERROR, message=f"gave numbers for a graph that must be refused: {invalid}")
+    told = f"gave numbers for a graph that must be refused: {invalid}"
+    convention = taken(problem)
+    flags = blank.flags if convention is None else (*blank.flags, Flag.DISPUTED)
+    return replace(blank, verdict=Verdict.ERROR, message=told, convention=convention, flags=flags)
 
 
 def arithmetic(backend: Backend, problem: AnyProblem, *outcomes: Outcome) -> Compute:

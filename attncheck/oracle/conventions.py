@@ -158,6 +158,13 @@ _QUESTIONS = (
 """Every question; a text that is missing for an operator says that it is silent."""
 
 
+_BEYOND_THE_CACHE = Convention(
+    "takes a nonpad_kv_seqlen beyond the rows of K",
+    "nonpad_kv_seqlen counts valid tokens of K, \"the entire cache tensor\", and cannot be more than it has",
+    "",
+)
+
+
 def followed(problem: AnyProblem, wrong: Iterable[str]) -> Convention | None:
     """The convention that one of these wrong kernels, by their names in the catalogue, follows if it is attention."""
     if not isinstance(problem, Problem):
@@ -167,6 +174,12 @@ def followed(problem: AnyProblem, wrong: Iterable[str]) -> Convention | None:
             if name in question.readings and question.arises(problem):
                 return Convention(question.readings[name], question.oracle, question.texts.get(problem.op, ""))
     return None
+
+
+def taken(problem: AnyProblem) -> Convention | None:
+    """The convention of who gives numbers for a forbidden graph, where no text says that it must be refused."""
+    beyond = isinstance(problem, Problem) and problem.op == ATTENTION and max(problem.kv_len) > problem.capacity
+    return _BEYOND_THE_CACHE if beyond else None
 
 
 def readers() -> frozenset[str]:

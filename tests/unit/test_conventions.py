@@ -111,6 +111,20 @@ def test_a_convention_that_no_text_settles_is_disputed(kernel: str, case: str) -
     assert Flag.DISPUTED in result.flags
 
 
+def test_numbers_for_a_length_beyond_the_cache_are_disputed_and_those_for_what_a_text_forbids_are_not() -> None:
+    beyond = judged_on(OrtCpu(), "op=attention capacity=8 opset=25 steps=7-3r")
+    assert beyond.verdict is Verdict.ERROR
+    assert "nonpad_kv_seqlen exceeds the 8 rows of K" in beyond.message
+    assert beyond.convention is not None
+    assert beyond.convention.reading == "takes a nonpad_kv_seqlen beyond the rows of K"
+    assert beyond.flags == (Flag.DISPUTED,)
+    refused = judged_on(OrtCpu(), "op=attention capacity=8 opset=24 steps=7-3r")
+    assert (refused.verdict, refused.flags) == (Verdict.PASS, ())
+    forbidden = judged("op=gqa q_len=1+4+2 past_len=2+6+3 query_seqlens=true causal=false", "zeros")
+    assert forbidden.verdict is Verdict.ERROR
+    assert (forbidden.convention, forbidden.flags) == (None, ())
+
+
 @pytest.mark.parametrize("axes", ["", "bias=SxT past_len=3", "bias=SxT holes=keys opset=23"])
 def test_the_reference_evaluators_capped_scores_are_called_those_of_another_stage(axes: str) -> None:
     """Its output is right: softcap is not ignored, the scores that it gives as raw have it already."""

@@ -36,6 +36,7 @@ from tests.drawing import (
 
 BACKEND = OrtCpu()
 WINDOW_CACHE = "op=gqa past_len=3 window=4 window_cache=true"
+PADDED_CHUNK = "op=gqa query_seqlens=true q_len=1+5 past_len=9+3 rotary=half head_dim=16"
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,8 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
         (from_command_line("op=sparse q_len=2 head_dim=4"), "SparseAttention takes only a head_dim"),
         (scenario(past_len=(3,), query_seqlens=True, present=False), "only where the present is asked for"),
+        (from_command_line(f"{PADDED_CHUNK} rotary_cache=10"), "shorter than total_sequence_length"),
+        (from_command_line(f"{PADDED_CHUNK} rotary_cache=13"), "shorter than total_sequence_length"),
         (from_command_line("op=gqa past_len=3 kv_cache=int8 present=absent"), "only where the present is asked for"),
         (from_command_line(f"{WINDOW_CACHE} head_dim=24 kv_cache=int8"), "multiple of 16"),
         (from_command_line(f"{WINDOW_CACHE} head_dim=48 kv_cache=int4"), "32 for 4 bits"),
