@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attncheck.backends.base import Hello
@@ -13,10 +13,16 @@ from attncheck.vocabulary import Verdict
 
 @dataclass(frozen=True)
 class Part:
-    """What was timed by itself: one kernel, or several that follow each other. `apart`: it only moves rows."""
+    """One kernel, or several that follow each other.
+
+    apart   it only moves rows, and no run's time holds it
+    alone   it was timed by itself in further runs, with what it takes to begin and end: such parts take more together
+            than the run
+    """
 
     name: str
     apart: bool
+    alone: bool
     seconds: tuple[float, ...]
 
     @property
@@ -33,7 +39,8 @@ class Timing:
     message  why it was not timed; what `verdict` alone does not say
     kernel   what ran, where that is not what was asked for
     clock    what measured: "gpu timestamps", "wall", "profiler", "cuda events"
-    parts    in the order of a run; seconds of each run
+    seconds  of each run, without what is apart
+    parts    what runs are made of, in order
     """
 
     backend: str
@@ -42,6 +49,7 @@ class Timing:
     verdict: Verdict
     message: str = ""
     clock: str = ""
+    seconds: tuple[float, ...] = ()
     parts: tuple[Part, ...] = ()
 
     @property
@@ -52,12 +60,7 @@ class Timing:
     @property
     def timed(self) -> bool:
         """Whether there are durations."""
-        return any(not part.apart for part in self.parts)
-
-    @property
-    def seconds(self) -> tuple[float, ...]:
-        """Of each run: all parts but those apart."""
-        return _added(part for part in self.parts if not part.apart)
+        return bool(self.seconds)
 
     @property
     def summary(self) -> Summary:
@@ -67,12 +70,9 @@ class Timing:
     @property
     def moving(self) -> Summary | None:
         """Of what is apart, None where nothing is."""
-        seconds = _added(part for part in self.parts if part.apart)
+        apart = (part.seconds for part in self.parts if part.apart)
+        seconds = tuple(map(sum, zip(*apart, strict=True)))
         return summary(seconds) if seconds else None
-
-
-def _added(parts: Iterable[Part]) -> tuple[float, ...]:
-    return tuple(map(sum, zip(*(part.seconds for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)

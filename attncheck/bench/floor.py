@@ -38,4 +38,4 @@ def believed(timing: Timing, work: Work, dtype: str, rates: Rates | None) -> Tim
         f"its clock ({timing.clock}) says {timing.summary.median:.3g} s, where reading and computing take at least "
         f"{least:.3g} s here: it does not wait for the kernel"
     )
-    return replace(timing, verdict=Verdict.ERROR, message=told, parts=())
+    return replace(timing, verdict=Verdict.ERROR, message=told, seconds=(), parts=())

@@ -75,7 +75,10 @@ class Options:
 
 @dataclass
 class _Ready:
-    """A contender whose outputs are right, with what it was asked; `handle` where a worker has it prepared."""
+    """A contender whose outputs are right, with what it was asked; `handle` where a worker has it prepared.
+
+    turns   what its worker told of each of its turns, see worker/main.py
+    """
 
     contender: Contender
     station: Station
@@ -84,9 +87,8 @@ class _Ready:
     sets: int
     handle: int = 0
     generation: int = -1
-    seconds: list[np.ndarray] = field(default_factory=list)
+    turns: list[dict[str, Any]] = field(default_factory=list)
     spent: float = 0.0
-    told: dict[str, Any] = field(default_factory=dict)
 
 
 def bench(
@@ -232,29 +234,30 @@ def _beyond(known: Expected, options: Options) -> int:
 def _take_turn(known: Expected, it: _Ready, runs: int) -> None:
     try:
         if it.generation != it.station.generation:
-            if it.seconds:
+            if it.turns:
                 told = "while it was timed: its process was lost with another contender's"
                 it.timing = replace(it.timing, verdict=Verdict.ERROR, message=told)
                 return
             it.handle = it.station.prepare(it.payload)
             it.generation = it.station.generation
-        inputs = {} if it.seconds else known.case.inputs
+        inputs = {} if it.turns else known.case.inputs
         warm = WARM_SOFTWARE if it.station.hello.device.get("software") else WARM
-        it.told = it.station.time(it.handle, inputs, runs=runs, warm=warm, sets=it.sets)
-        it.seconds.append(it.told["seconds"])
+        it.turns.append(it.station.time(it.handle, inputs, runs=runs, warm=warm, sets=it.sets))
     except WorkerFailed as failure:
         it.timing = replace(it.timing, verdict=failure.verdict, message=f"while it was timed: {failure.message}")
 
 
 def _told(it: _Ready, options: Options) -> Timing:
-    if it.timing.verdict is not Verdict.PASS or not it.seconds:
+    if it.timing.verdict is not Verdict.PASS or not it.turns:
         return it.timing
-    seconds = np.concatenate(it.seconds)
+    told = it.turns[-1]
+    seconds, taken = (np.concatenate([turn[name] for turn in it.turns]) for name in ("seconds", "part_seconds"))
     found = tuple(
-        Part(str(part["name"]), bool(part["apart"]), tuple(float(value) for value in seconds[:, column]))
-        for column, part in enumerate(it.told["parts"])
+        Part(str(part["name"]), bool(part["apart"]), bool(part["alone"]), tuple(map(float, taken[:, column])))
+        for column, part in enumerate(told["parts"])
     )
-    notes = [str(it.told.get("note", ""))]
+    notes = [str(told.get("note", ""))]
     if len(seconds) < options.runs:
         notes.append(f"{len(seconds)} of {options.runs} runs, in {it.spent:.0f} s")
-    return replace(it.timing, clock=str(it.told["clock"]), message="; ".join(filter(None, notes)), parts=found)
+    timed = replace(it.timing, clock=str(told["clock"]), message="; ".join(filter(None, notes)))
+    return replace(timed, seconds=tuple(map(float, seconds)), parts=found)

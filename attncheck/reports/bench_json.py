@@ -24,15 +24,21 @@ from attncheck.bench.events import (
     Timing,
 )
 
-FORMAT = 1
+FORMAT = 2
+"""1 held sums of parts where a run's own time now is."""
 
 
 @dataclass(frozen=True)
 class PartEntry:
-    """What was timed by itself; apart: it only moves rows into place, and is not in the contender's time."""
+    """A kernel of a run, or several that follow each other; median: seconds.
+
+    apart   it only moves rows into place, and is not in the contender's time
+    alone   it was timed by itself in further runs: such parts take more together than the run
+    """
 
     name: str
     apart: bool
+    alone: bool
     median: float
 
 
@@ -114,6 +120,13 @@ class Bench:
     cases: tuple[CaseEntry, ...]
 
 
+@dataclass(frozen=True)
+class _Versioned:
+    """What a document of any format has."""
+
+    bench: int
+
+
 class Unreadable(ValueError):
     """A file is no document of a bench. The message says why."""
 
@@ -121,7 +134,11 @@ class Unreadable(ValueError):
 def baseline(path: Path) -> Baseline:
     """The ratios that a document holds. Raises Unreadable."""
     try:
-        found = TypeAdapter(Bench).validate_json(path.read_bytes())
+        text = path.read_bytes()
+        version = TypeAdapter(_Versioned).validate_json(text).bench
+        if version != FORMAT:
+            raise Unreadable(f"{path} has format {version}; this attncheck reads format {FORMAT}")
+        found = TypeAdapter(Bench).validate_json(text)
     except OSError as failed:
         raise Unreadable(f"{path} cannot be read: {failed.strerror or failed}") from failed
     except ValidationError as wrong:
@@ -130,8 +147,6 @@ def baseline(path: Path) -> Baseline:
         at = f" at {place}" if place else ""
         told = f"{path} is no report of attncheck bench{at}: {first['msg']}; `--report json=FILE` writes one"
         raise Unreadable(told) from wrong
-    if found.bench != FORMAT:
-        raise Unreadable(f"{path} has format {found.bench}; this attncheck reads format {FORMAT}")
     return {(case.id, row.label): Known(case.digest, _ratios(row)) for case in found.cases for row in case.rows}
 
 
@@ -204,5 +219,5 @@ def _row(timing: Timing, timings: Sequence[Timing]) -> RowEntry:
         to_naive=comparison.against(timing, comparison.naive_of(timing, timings)),
         to_ort_webgpu=comparison.against(timing, comparison.webgpu_of(timings)),
         seconds=timing.seconds,
-        parts=tuple(PartEntry(it.name, it.apart, it.median) for it in timing.parts),
+        parts=tuple(PartEntry(it.name, it.apart, it.alone, it.median) for it in timing.parts),
     )

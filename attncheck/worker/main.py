@@ -7,7 +7,7 @@ reply a request, in order, with the request's "id":
     {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: {"output": ..., "rows": ...}}}
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
     {"do": "time", "handle": ..., "inputs": {...}, "runs": ..., "warm": ..., "sets": ...}
-                                                    -> {"ok": {"clock": ..., "parts": [...], "seconds": array, ...}}
+                                                    -> {"ok": {"clock": ..., "seconds": array, "parts": [...], ...}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
 Behind what a request has written to stderr stands a mark, wire.end_of_stderr: stderr has a pipe of its own, which may
@@ -19,8 +19,10 @@ cross the pipe.
 
 "time" measures and checks nothing: "inputs" go to the device once and stay there, `sets` times over, until the handle
 is released; a later request with no inputs takes those that are there. After at least `warm` kernels that are not
-counted, "seconds" [runs, parts] holds what each of the "parts" took, told as {"name": ..., "apart": ...}: apart are
-those that only move rows into place. "clock" says what measured, "note" what else there is to say, if anything.
+counted, "seconds" [runs] holds what each run took, without what is apart, and "part_seconds" [runs, parts] what each of
+the "parts" took, told as {"name": ..., "apart": ..., "alone": ...}: apart are those that only move rows into place,
+alone those that were timed by themselves in further runs. "clock" says what measured, "note" what else there is to say,
+if anything.
 
 A request that fails is answered with ``{"failed": verdict, "message": ..., "refused": whether the runtime said no to
 it}``. A runtime module offers

@@ -115,8 +115,10 @@ def _told(clock: str, kernels: List[List[Event]], note: str) -> Dict[str, Any]:
     for row, run in enumerate(kernels):
         for name, took in run:
             seconds[row, names.index(name)] += took
-    parts = [{"name": name, "apart": any(word in name.lower() for word in MOVING)} for name in names]
-    return {"clock": clock, "parts": parts, "seconds": seconds, "note": note}
+    apart = [any(word in name.lower() for word in MOVING) for name in names]
+    parts = [{"name": name, "apart": moves, "alone": False} for name, moves in zip(names, apart)]
+    run = seconds[:, np.logical_not(apart)].sum(axis=1)
+    return {"clock": clock, "seconds": run, "parts": parts, "part_seconds": seconds, "note": note}
 
 
 def _run(session: Any, bindings: List[Any], wait: Optional[Callable[[], None]]) -> float:

@@ -4,8 +4,11 @@ Sets    The buffers of a plan are made once, or several times, and the runs take
         find in the GPU's cache what the run before has left there.
 Apart   Dispatches that a payload lists as such only move rows into place. Every set sees them once, before anything is
         timed; then they are timed by themselves, behind the others.
-Clock   "gpu timestamps" where the device has them: a compute pass each dispatch. Else "wall": from a submission to the
-        end of its work, whole runs, in which all dispatches are one part.
+Run     All other dispatches in one compute pass, as an application encodes them, gaps between them included.
+Parts   What each of these takes, in further runs, where they are several: to begin and end a pass takes a GPU some
+        microseconds, so that parts in passes of their own take more together than the run.
+Clock   "gpu timestamps" where the device has them. Else "wall": from a submission to the end of its work, in which the
+        whole run is one part.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ QUERIES = 4096
 """What a query set of WebGPU holds."""
 
 SINGLE = 64
-"""Up to so many dispatches each has a pass of its own; of more, those that follow each other share one."""
+"""Up to so many dispatches each is a part; of more, those that follow each other are one."""
 
 WARM_LEAST, WARM_MOST = 0.05, 0.5
 """Seconds of work after which a GPU has left its idle clock: short dispatches take the first, long ones the second."""
@@ -84,25 +87,29 @@ def parts_of(dispatches: List[Dict[str, Any]], apart: List[bool]) -> List[Part]:
 def timed(
     resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any], runs: int, warm: int
 ) -> Dict[str, Any]:
-    """Seconds of each part in each of `runs` runs, after at least `warm` dispatches or WARM_MOST seconds of them."""
+    """See main.py: `runs` runs, as many of the parts, after at least `warm` dispatches or WARM_MOST seconds of them."""
     timer = _Timer(resident, dispatches, pipelines)
     timer.warm(warm)
     work = [part for part in resident.parts if not part.apart]
     moves = [part for part in resident.parts if part.apart]
     if "timestamp-query" in resident.device.features:
-        seconds = [np.zeros((runs, 0)) if not side else timer.by_timestamps(side, runs) for side in (work, moves)]
-        names, clock = [*work, *moves], TIMESTAMPS
+        clock, take = TIMESTAMPS, timer.by_timestamps
     else:
-        seconds = [timer.by_wall(side, runs) for side in (work, moves) if side]
-        names = [_whole(side) for side in (work, moves) if side]
-        clock = WALL
-    told = [{"name": part.name, "apart": part.apart} for part in names]
-    return {"clock": clock, "parts": told, "seconds": np.concatenate(seconds, axis=1)}
+        clock, take = WALL, timer.by_wall
+        work, moves = _whole(work), _whole(moves)
+    run = take(_whole(work), runs)
+    alone = len(work) > 1
+    told = [{"name": part.name, "apart": part.apart, "alone": part.apart or alone} for part in [*work, *moves]]
+    taken = [take(work, runs) if alone else run, take(moves, runs)]
+    return {"clock": clock, "seconds": run.reshape(-1), "parts": told, "part_seconds": np.concatenate(taken, axis=1)}
 
 
-def _whole(side: List[Part]) -> Part:
+def _whole(side: List[Part]) -> List[Part]:
+    """All parts of a side as one; none where there are none."""
+    if not side:
+        return []
     names = dict.fromkeys(name for part in side for name in part.name.split(" + "))
-    return Part(" + ".join(names), side[0].apart, [at for part in side for at in part.dispatches])
+    return [Part(" + ".join(names), side[0].apart, [at for part in side for at in part.dispatches])]
 
 
 def fill(resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any]) -> None:
@@ -151,22 +158,24 @@ class _Timer:
             count = max(1, math.ceil(min(wanted, (WARM_MOST - spent) * done / spent)))
 
     def by_timestamps(self, side: List[Part], runs: int) -> np.ndarray:
-        """Seconds [runs, parts] by the GPU's clock, as many runs in a submission as a query set has room for."""
+        """Seconds [runs, parts] of passes by the GPU's clock, as many runs in a submission as a query set has room."""
+        if not side:
+            return np.zeros((runs, 0))
         room = max(1, QUERIES // (2 * len(side)))
         return np.concatenate([self._submitted(side, min(room, runs - at)) for at in range(0, runs, room)])
 
     def by_wall(self, side: List[Part], runs: int) -> np.ndarray:
-        """Seconds [runs, 1] from a submission to the end of its work."""
-        every = [at for part in side for at in part.dispatches]
-        seconds = np.zeros((runs, 1))
+        """Seconds [runs, parts] of submissions, each to the end of its work."""
+        seconds = np.zeros((runs, len(side)))
         for run in range(runs):
-            encoder = self.device.create_command_encoder()
-            self._encode(encoder, self._next(), every, None)
-            commands = encoder.finish()
-            began = time.perf_counter()
-            self.device.queue.submit([commands])
-            self.resident.wait()
-            seconds[run] = time.perf_counter() - began
+            for column, part in enumerate(side):
+                encoder = self.device.create_command_encoder()
+                self._encode(encoder, self._next(), part.dispatches, None)
+                commands = encoder.finish()
+                began = time.perf_counter()
+                self.device.queue.submit([commands])
+                self.resident.wait()
+                seconds[run, column] = time.perf_counter() - began
         return seconds
 
     def _submitted(self, side: List[Part], runs: int) -> np.ndarray:

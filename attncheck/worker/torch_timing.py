@@ -41,8 +41,9 @@ def timed(
             warmed += 1
         turns = [given.sets[(warmed + run) % len(given.sets)] for run in range(runs)]
         seconds = took(lambda one: call(one, given.options), turns)
-    parts = [{"name": "scaled_dot_product_attention", "apart": False}]
-    return {"clock": EVENTS if device.type == "cuda" else WALL, "parts": parts, "seconds": seconds[:, None]}
+    parts = [{"name": "scaled_dot_product_attention", "apart": False, "alone": False}]
+    clock = EVENTS if device.type == "cuda" else WALL
+    return {"clock": clock, "seconds": seconds, "parts": parts, "part_seconds": seconds[:, None]}
 
 
 def _by_events(call: Callable[[Operands], torch.Tensor], turns: List[Operands]) -> np.ndarray:

@@ -54,9 +54,10 @@ def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(fol
         assert online["apart"] > 0
         assert runtime["clock"] == "profiler"
         assert [(part["name"], part["apart"]) for part in runtime["parts"]] == [("GroupQueryAttention", False)]
-        assert [part["name"] for part in naive["parts"] if not part["apart"]] == [
-            "naive_scores", "naive_softmax", "naive_output",
-        ]  # fmt: skip
+        kernels = [part for part in naive["parts"] if not part["apart"]]
+        assert [part["name"] for part in kernels] == ["naive_scores", "naive_softmax", "naive_output"]
+        assert all(part["alone"] for part in naive["parts"])
+        assert not any(part["alone"] for part in runtime["parts"])
     backend, other = document["backends"]
     assert other["rates"] is None
     assert backend["rates"]["fma"] > 0

@@ -243,8 +243,8 @@ def test_a_case_beyond_the_memory_is_refused_with_its_arithmetic() -> None:
 
 def timing(label: str, *seconds: float, verdict: Verdict = Verdict.PASS) -> Timing:
     backend, _, kernel = label.partition(" ")
-    parts = (Part(kernel, False, seconds), Part("append", True, tuple(9.0 for _ in seconds))) if seconds else ()
-    return Timing(backend, kernel, label, verdict, parts=parts)
+    parts = (Part("append", True, True, tuple(9.0 for _ in seconds)),) if seconds else ()
+    return Timing(backend, kernel, label, verdict, seconds=seconds, parts=parts)
 
 
 def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None:
@@ -284,6 +284,17 @@ def test_a_profile_tells_of_gpu_kernels_before_nodes_and_of_nodes_on_the_cpu_alo
     failure = worker_module("failure").Failure
     with pytest.raises(failure, match="tells of 3 kernels in 2 equal runs"):
         timing.profile(profiled(tmp_path, on_cpu), 2)
+
+
+def test_a_run_of_onnx_runtime_is_the_sum_of_its_kernels_but_for_those_that_only_move_rows() -> None:
+    timing = worker_module("ort_timing")
+    run = [("CopyKVCache", 3.0), ("QK", 5.0), ("VxReduce", 1.0), ("QK", 0.5)]
+    told = timing._told(timing.PROFILER, [run, run], "")
+    assert told["seconds"].tolist() == [6.5, 6.5]
+    assert told["part_seconds"].tolist() == [[3.0, 5.5, 1.0]] * 2
+    assert [(it["name"], it["apart"], it["alone"]) for it in told["parts"]] == [
+        ("CopyKVCache", True, False), ("QK", False, False), ("VxReduce", False, False),
+    ]  # fmt: skip
 
 
 def test_a_loader_gives_every_array_of_floats_back_and_no_other() -> None:
@@ -371,15 +382,17 @@ def test_inputs_that_no_device_takes_come_from_the_host_and_that_is_said() -> No
     assert given.device == "cpu"
     assert given.note.startswith("inputs come from the host: ")
     told = timing.timed(opened, {"model": case.model, "waiter": waiter()}, given, {}, 4, 1)
-    assert (told["clock"], told["parts"]) == ("profiler", [{"name": "GroupQueryAttention", "apart": False}])
-    assert told["seconds"].shape == (4, 1)
+    parts = [{"name": "GroupQueryAttention", "apart": False, "alone": False}]
+    assert (told["clock"], told["parts"]) == ("profiler", parts)
+    assert told["part_seconds"].shape == (4, 1)
+    assert np.array_equal(told["seconds"], told["part_seconds"][:, 0])
     assert told["note"] == given.note
     there = timing.resident(opened, payload, case.inputs, 3, "cpu")
     assert (there.device, there.note, len(there.sets)) == ("cpu", "", 1)
 
 
 def clocked(*seconds: float) -> Timing:
-    return Timing("it", "", "it", Verdict.PASS, clock="wall", parts=(Part("run", False, seconds),))
+    return Timing("it", "", "it", Verdict.PASS, clock="wall", seconds=seconds)
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(1.0, Verdict.PASS), (0.6, Verdict.PASS), (0.4, Verdict.ERROR)])

@@ -37,10 +37,11 @@ RATES = Rates(fma=6e13, copy=4e12)
 def row(label: str, median: float, kernel: str = "", apart: float = 0.0) -> Timing:
     backend, _, asked = label.partition(" ")
     seconds = (median * 0.9, median, median, median * 1.3)
-    parts = [Part(kernel or asked or "GroupQueryAttention", False, seconds)]
+    parts = [Part(kernel or asked or "GroupQueryAttention", False, False, seconds)]
     if apart:
-        parts.append(Part("append", True, (apart,) * 4))
-    return Timing(backend, kernel or asked, label, Verdict.PASS, clock="gpu timestamps", parts=tuple(parts))
+        parts.append(Part("append", True, True, (apart,) * 4))
+    clock = "gpu timestamps"
+    return Timing(backend, kernel or asked, label, Verdict.PASS, "", clock, seconds, tuple(parts))
 
 
 def lacking(label: str, verdict: Verdict, message: str) -> Timing:
@@ -129,6 +130,21 @@ def test_the_document_keeps_to_its_schema_and_holds_the_ratios(tmp_path: Path) -
     assert known["bench.yaml::prefill", "wgsl flash"].ratios == {}
 
 
+def test_parts_that_were_timed_alone_say_so_and_leave_the_run_its_own_time() -> None:
+    split, merge = (Part(name, False, True, (60e-6,) * 4) for name in ("decode", "decode_merge"))
+    case = replace(DECODE, timings=(replace(DECODE.timings[1], parts=(split, merge)),))
+    (found,) = json.loads(bench_json.text([case]))["cases"][0]["rows"]
+    assert found["median"] == 80e-6
+    told = [(part["name"], part["alone"], part["median"]) for part in found["parts"]]
+    assert told == [("decode", True, pytest.approx(60e-6)), ("decode_merge", True, pytest.approx(60e-6))]
+
+
+def test_a_report_of_an_earlier_format_is_refused_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text('{"bench": 1, "cases": [{"rows": "of another kind"}]}', encoding="utf-8")
+    with pytest.raises(bench_json.Unreadable, match="has format 1; this attncheck reads format 2"):
+        bench_json.baseline(tmp_path / "b.json")
+
+
 def test_a_run_that_has_not_finished_is_a_document_that_says_so() -> None:
     document = json.loads(bench_json.text(events()[:5]))
     assert document["interrupted"]
@@ -138,7 +154,7 @@ def test_a_run_that_has_not_finished_is_a_document_that_says_so() -> None:
 @pytest.mark.parametrize(("text", "said"), [
     ("{}", "is no report of attncheck bench at bench: Field required"),
     ("no json", "is no report of attncheck bench: Invalid JSON"),
-    (json.dumps({**json.loads(bench_json.text([])), "bench": 99}), "has format 99; this attncheck reads format 1"),
+    (json.dumps({**json.loads(bench_json.text([])), "bench": 99}), "has format 99; this attncheck reads format 2"),
 ])  # fmt: skip
 def test_a_file_that_is_no_document_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(text, encoding="utf-8")

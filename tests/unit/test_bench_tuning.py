@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attncheck.bench.events import CaseTimed, Part, Timing
+from attncheck.bench.events import CaseTimed, Timing
 from attncheck.bench.tuning import Times, Way, asked, rules, text, times, ways
 from attncheck.bench.work import Work
 from attncheck.kernels.draft import Limits
@@ -57,8 +57,7 @@ def test_a_kernel_of_float16_alone_comes_before_those_that_take_all() -> None:
 
 
 def timing(kernel: str, seconds: float) -> Timing:
-    parts = (Part(kernel, False, (seconds,)),) if seconds else ()
-    return Timing("wgsl", kernel, f"wgsl {kernel}", Verdict.PASS, parts=parts)
+    return Timing("wgsl", kernel, f"wgsl {kernel}", Verdict.PASS, seconds=(seconds,) if seconds else ())
 
 
 def test_times_are_taken_from_the_cases_of_their_way_and_dtype() -> None:

@@ -263,7 +263,7 @@ def prepared_plan() -> tuple[Any, Any]:
     return prepared.dispatches, prepared.pipelines
 
 
-def fill_payload() -> dict[str, Any]:
+def fill_payload(apart: tuple[bool, ...] = (True, True, False)) -> dict[str, Any]:
     """Four floats that move to two places, and four that are computed from them."""
     buffers = (Buffer("x", 16, input="x"), Buffer("moved", 16), Buffer("also", 16), Buffer("y", 16, output="y"))
     copy = PARAMS + (
@@ -280,7 +280,7 @@ def fill_payload() -> dict[str, Any]:
     )
     made = Plan("test", buffers, dispatches, {"copy": (copy, "some/copy.wgsl")})
     outputs = [{"name": "y", "dtype": "float32", "shape": [4]}]
-    return {"plan": asdict(made), "outputs": outputs, "apart": [True, True, False]}
+    return {"plan": asdict(made), "outputs": outputs, "apart": list(apart)}
 
 
 def resident(sets: int) -> Any:
@@ -297,20 +297,58 @@ def test_sets_have_their_own_of_all_but_what_is_written_while_it_is_timed() -> N
     found.destroy()
 
 
-def test_timed_runs_are_told_by_part_and_those_apart_come_last() -> None:
+def part(*, apart: bool, alone: bool) -> dict[str, Any]:
+    return {"name": "copy", "apart": apart, "alone": alone}
+
+
+def test_a_run_of_one_part_is_that_part_and_what_is_apart_is_timed_alone() -> None:
     prepared = runtime().prepare(fill_payload())
     told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 5, 1, 2)
-    assert told["parts"] == [{"name": "copy", "apart": apart} for apart in (False, True, True)]
-    assert told["seconds"].shape == (5, 3)
+    assert told["parts"] == [part(apart=False, alone=False), *[part(apart=True, alone=True)] * 2]
+    assert told["part_seconds"].shape == (5, 3)
+    assert np.array_equal(told["part_seconds"][:, 0], told["seconds"])
     assert (told["seconds"] > 0).all()
     again = runtime().time(prepared, {}, 3, 1, 2)
-    assert again["seconds"].shape == (3, 3), "what lies on the device is taken again"
+    assert again["part_seconds"].shape == (3, 3), "what lies on the device is taken again"
     runtime().release(prepared)
     assert prepared.resident is None
+
+
+@pytest.mark.parametrize(("apart", "passes"), [
+    ((True, False, False), [[1, 2]] * 4 + [[1], [2]] * 4 + [[0]] * 4),
+    ((True, True, False), [[2]] * 4 + [[0], [1]] * 4),
+    ((False, False, False), [[0, 1, 2]] * 4 + [[0], [1], [2]] * 4),
+    ((True, True, True), [[0], [1], [2]] * 4),
+])  # fmt: skip
+def test_a_run_is_one_pass_and_its_parts_are_passes_of_further_runs(
+    apart: tuple[bool, ...], passes: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timing = worker_module("timing")
+    timed: list[list[int]] = []
+    encode = timing._Timer._encode
+
+    def noted(self: Any, encoder: Any, bound: Any, dispatches: list[int], writes: Any) -> None:
+        if writes is not None:
+            timed.append(dispatches)
+        encode(self, encoder, bound, dispatches, writes)
+
+    monkeypatch.setattr(timing._Timer, "_encode", noted)
+    prepared = runtime().prepare(fill_payload(apart))
+    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 4, 1, 1)
+    runtime().release(prepared)
+    if told["clock"] != timing.TIMESTAMPS:
+        pytest.skip("the adapter has no timestamps")
+    assert timed == passes
+    work = [moves for moves in apart if not moves]
+    assert told["seconds"].shape == ((4,) if work else (0,))
+    assert told["part_seconds"].shape == (4, 3)
+    expected = [part(apart=False, alone=len(work) > 1)] * len(work)
+    assert told["parts"] == expected + [part(apart=True, alone=True)] * (3 - len(work))
 
 
 def test_without_timestamps_whole_runs_are_timed_by_the_wall() -> None:
     timing = worker_module("timing")
     timer = timing._Timer(resident(sets=1), *prepared_plan())
-    parts = [part for part in timer.resident.parts if not part.apart]
-    assert timer.by_wall(parts, 4).shape == (4, 1)
+    work = timing._whole([part for part in timer.resident.parts if not part.apart])
+    assert timer.by_wall(work, 4).shape == (4, 1)
+    assert timer.by_wall([], 4).shape == (4, 0)
