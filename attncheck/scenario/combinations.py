@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from attncheck.scenario.axes import AXES, spell
-from attncheck.scenario.complete import Value
+from attncheck.scenario.complete import Rule, Value
 from attncheck.scenario.nodes import Node
 from attncheck.scenario.pairwise import Constraint, covering
-from attncheck.scenario.possible import Rule, rules
+from attncheck.scenario.possible import rules
 from attncheck.scenario.resolve import complete, value_of
 
 Settings = Mapping[str, tuple[Node, ...]]

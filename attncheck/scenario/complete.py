@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,6 +12,25 @@ from attncheck.scenario.diagnostics import Mistake
 
 LENGTHS = ("q_len", "past_len", "kv_len")
 """The axes that may hold a list over the batch."""
+SIZES = ("batch", *LENGTHS)
+"""What a rule looks at that asks for lengths."""
+
+TEXTS = {
+    "gqa": "GroupQueryAttention",
+    "mha": "MultiHeadAttention",
+    "decoder-mha": "DecoderMaskedMultiHeadAttention",
+    "ms-attention": "com.microsoft Attention",
+    "attention": "ai.onnx Attention",
+    "rotary": "ai.onnx RotaryEmbedding",
+    "ms-rotary": "com.microsoft RotaryEmbedding",
+    "linear": "ai.onnx LinearAttention",
+    "ms-linear": "com.microsoft LinearAttention",
+    "sparse": "SparseAttention",
+    "paged": "PagedAttention",
+}
+"""The name of each operator in messages."""
+MASKED = {"mha": "key_padding_mask", "decoder-mha": "mask_index", "ms-attention": "mask_index"}
+"""Operators that say ragged lengths with a mask of keys, and its name."""
 
 _BEHIND: dict[str, tuple[str, ...]] = {
     "batch": (*LENGTHS, "steps", "beams"),
@@ -61,6 +80,16 @@ class Complete:
     refused: bool = False
     follows: bool = False
 
+    @property
+    def op(self) -> str:
+        """The operator."""
+        return str(self.values["op"])
+
+    def differs(self, axis: str) -> bool:
+        """Whether the value of an axis differs over the batch."""
+        value = self.values[axis]
+        return isinstance(value, tuple) and len(set(value)) > 1
+
     def integer(self, axis: str) -> int:
         """The value of an axis that holds one integer."""
         value = self.values[axis]
@@ -103,7 +132,7 @@ class Complete:
         for number, (step, past) in enumerate(zip(every, steps.pasts(every, self.lengths("past_len")), strict=True)):
             values = {axis: value for axis, value in self.values.items() if axis != "steps"}
             # Linear attention has a state for a past, which has no length.
-            past_len = self.values["past_len"] if self.values["op"] in LINEARS else past
+            past_len = self.values["past_len"] if self.op in LINEARS else past
             values |= {"q_len": step.q_len, "past_len": past_len, "kv_len": "auto"}
             if number:
                 values["past"] = "auto"
@@ -151,6 +180,11 @@ class Complete:
         if isinstance(queries, tuple) or isinstance(pasts, tuple):
             return max(map(sum, zip(self.lengths("q_len"), self.lengths("past_len"), strict=True)))
         return self.integer("q_len") + self.integer("past_len")
+
+
+Rule = Callable[[Complete], Iterator[Impossible]]
+Rules = tuple[tuple[tuple[str, ...], Rule], ...]
+"""Each rule behind the axes that it needs to be usable, beside those that they follow from."""
 
 
 def behind(axes: Iterable[str]) -> frozenset[str]:

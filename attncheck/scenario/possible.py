@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 
-from attncheck.scenario import operators, paging, recurring, session_rules, turning
+from attncheck.scenario import buffers, masks, operators, packing, paging, recurring, session_rules, turning
 from attncheck.scenario.axes import LINEARS, ROTARIES
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible, behind
+from attncheck.scenario.complete import LENGTHS, MASKED, SIZES, Complete, Impossible, Rule, Rules, behind
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.memory import Part, Shape, parts, readable
-
-Rule = Callable[[Complete], Iterator[Impossible]]
 
 
 def impossibilities(case: Complete, unusable: frozenset[str], memory_limit: int) -> Iterator[Impossible]:
@@ -28,9 +26,9 @@ def rules(memory_limit: int) -> tuple[tuple[frozenset[str], Rule], ...]:
 
     A rule on lengths holds for each step of a session.
     """
-    of_a_call: tuple[tuple[tuple[str, ...], Rule], ...] = (*_RULES, (_MEMORY_NEEDS, partial(_memory, memory_limit)))
-    of_all: tuple[tuple[tuple[str, ...], Rule], ...] = (
-        (_SIZES, _batch),
+    of_a_call: Rules = (*_RULES, (_MEMORY_NEEDS, partial(_memory, memory_limit)))
+    of_all: Rules = (
+        (SIZES, _batch),
         *session_rules.RULES,
         (_MEMORY_NEEDS, partial(_memory_together, memory_limit)),
     )
@@ -94,7 +92,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _heads(case: Complete) -> Iterator[Impossible]:
     heads, kv_heads = case.integer("heads"), case.integer("kv_heads")
-    shared = case.values["op"] == "ms-linear" and kv_heads % heads == 0
+    shared = case.op == "ms-linear" and kv_heads % heads == 0
     if heads % kv_heads and not shared:
         divisors = [n for n in range(1, min(heads, 4096) + 1) if heads % n == 0]
         near = min(divisors, key=lambda n: abs(n - kv_heads))
@@ -109,7 +107,7 @@ def _capacity(case: Complete) -> Iterator[Impossible]:
     if not isinstance(capacity, int) or not case.lists_fit or case.values["window_cache"] is True or case.refused:
         return
     past = case.largest("past_len")
-    if case.values["op"] == "gqa" and (case.follows or past <= capacity) and case.grows(capacity):
+    if case.op == "gqa" and (case.follows or past <= capacity) and case.grows(capacity):
         return
     if case.cross:
         if case.longest > capacity:
@@ -130,19 +128,21 @@ def _capacity(case: Complete) -> Iterator[Impossible]:
         )
 
 
-_SIZES = ("batch", *LENGTHS)
-_RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+_RULES: Rules = (
     (("op", "heads", "kv_heads"), _heads),
-    (("op", "capacity", "window_cache", "query_seqlens", *_SIZES), _capacity),
+    (("op", "capacity", "window_cache", "query_seqlens", *SIZES), _capacity),
     *turning.RULES,
     *recurring.RULES,
     *paging.RULES,
     *operators.RULES,
+    *buffers.RULES,
+    *masks.RULES,
+    *packing.RULES,
 )
 _MEMORY_NEEDS = (
     "op",
     "dtype",
-    *_SIZES,
+    *SIZES,
     "capacity",
     "heads",
     "kv_heads",
@@ -167,16 +167,16 @@ def _shape(case: Complete) -> Shape:
         dtype=str(case.values["dtype"]),
         batch=case.batch,
         rows=case.largest("q_len"),
-        slots=0 if case.values["op"] in (*ROTARIES, *LINEARS) else slots,
+        slots=0 if case.op in (*ROTARIES, *LINEARS) else slots,
         heads=case.integer("heads"),
         # An operator with the KV heads repeated holds `heads` of them.
-        kv_heads=case.integer("heads" if case.values["op"] in operators.MASKED else "kv_heads"),
+        kv_heads=case.integer("heads" if case.op in MASKED else "kv_heads"),
         head_dim=max(case.integer("head_dim"), case.integer("v_head_dim")),
         over_scores=sum(case.has(axis) for axis in ("bias", "mask", "scores")),
-        input_dim=case.integer("input_dim") if case.values["op"] == "ms-attention" else 0,
+        input_dim=case.integer("input_dim") if case.op == "ms-attention" else 0,
         rotary_cache=case.integer("rotary_cache") if rotates else 0,
         rotary_dim=case.integer("rotary_dim") if rotates else 0,
-        state_rows=case.integer("head_dim") if case.values["op"] in LINEARS else 0,
+        state_rows=case.integer("head_dim") if case.op in LINEARS else 0,
     )
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attncheck.scenario.axes import LINEARS
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.complete import SIZES, Complete, Impossible, Rules
 from attncheck.scenario.diagnostics import Mistake
-
-Rule = Callable[[Complete], Iterator[Impossible]]
 
 
 def _rows(case: Complete) -> Iterator[Impossible]:
-    lengths = case.values["q_len"]
-    if case.values["op"] in LINEARS and isinstance(lengths, tuple) and len(set(lengths)) > 1:
-        message = f"q_len may not differ over the batch: {case.values['op']} takes every row into its state"
+    if case.op in LINEARS and case.differs("q_len"):
+        message = f"q_len may not differ over the batch: {case.op} takes every row into its state"
         yield Impossible(Mistake.RAGGED, ("q_len", "op"), message, "use one q_len for all")
 
 
 def _gates(case: Complete) -> Iterator[Impossible]:
     rule = str(case.values["update_rule"])
-    if case.values["op"] not in LINEARS:
+    if case.op not in LINEARS:
         return
     for axis, has, rules in (
         ("decay", rule.startswith("gated"), "gated` or `gated-delta"),
@@ -32,8 +29,7 @@ def _gates(case: Complete) -> Iterator[Impossible]:
             yield Impossible(Mistake.BUFFERS, (axis, "update_rule"), message, hint)
 
 
-RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (("op", "batch", *LENGTHS), _rows),
+RULES: Rules = (
+    (("op", *SIZES), _rows),
     (("op", "update_rule", "decay", "beta"), _gates),
 )
-"""The axes that a rule needs to be usable, and the rule."""

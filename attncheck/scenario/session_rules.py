@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attncheck.scenario.axes import LINEARS
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible
+from attncheck.scenario.complete import SIZES, Complete, Impossible, Rules
 from attncheck.scenario.diagnostics import Mistake
 from attncheck.scenario.steps import LIMIT, Written, over, pasts, spelled, unrolled
 from attncheck.scenario.turning import FREE
-
-Rule = Callable[[Complete], Iterator[Impossible]]
 
 
 def _number(case: Complete) -> Iterator[Impossible]:
@@ -37,7 +35,7 @@ def _beside(case: Complete) -> Iterator[Impossible]:
 
 def _handed_on(case: Complete) -> Iterator[Impossible]:
     """The present of a step is the past of the next, but where the caller keeps the cache."""
-    callers = case.values["op"] == "attention" and case.has("capacity")
+    callers = case.op == "attention" and case.has("capacity")
     if case.session and case.values["present"] == "absent" and not callers:
         message = "with `present: absent` a step leaves nothing that the next one could have as its past"
         yield Impossible(Mistake.STEPS, ("present", "steps"), message, "use `present: asked`")
@@ -48,8 +46,8 @@ def _rewound(case: Complete) -> Iterator[Impossible]:
     if not case.session or not case.lists_fit:
         return
     calls = unrolled(case.session, case.batch)
-    if case.values["op"] in LINEARS and any(step.accept != step.q_len for step in calls):
-        message = f"the state of {case.values['op']} cannot be rewound: what a dropped token did to it stays"
+    if case.op in LINEARS and any(step.accept != step.q_len for step in calls):
+        message = f"the state of {case.op} cannot be rewound: what a dropped token did to it stays"
         yield Impossible(Mistake.STEPS, ("steps", "op"), message, "leave out `accept`")
     if case.values["window_cache"] is not True:
         return
@@ -94,7 +92,7 @@ def _of_step(case: Complete, step: Written) -> Iterator[Impossible]:
 
 def _order(case: Complete) -> Iterator[Impossible]:
     """What no later step can have as its past."""
-    if not case.session or not case.lists_fit or case.values["op"] not in ("mha", "ms-attention"):
+    if not case.session or not case.lists_fit or case.op not in ("mha", "ms-attention"):
         return
     *before, _ = unrolled(case.session, case.batch)
     if any(len(set(step.q_len)) > 1 or len(set(step.accept)) > 1 for step in before):
@@ -123,26 +121,25 @@ def _refused(case: Complete) -> Iterator[Impossible]:
 def _beyond_capacity(call: Complete) -> bool:
     """Whether the keys of a call do not fit: into buffers, that is, which do not grow; pages are added at will."""
     capacity = call.values["capacity"]
-    fixed = call.values["window_cache"] is not True and call.values["op"] != "paged"
+    fixed = call.values["window_cache"] is not True and call.op != "paged"
     if not fixed or not isinstance(capacity, int) or call.longest <= capacity:
         return False
-    return call.values["op"] != "gqa" or not call.grows(capacity)
+    return call.op != "gqa" or not call.grows(capacity)
 
 
 def _beyond_caches(call: Complete) -> bool:
     rows = call.values["rotary_cache"]
-    reads = call.values["rotary"] != "none" and call.values["op"] != "ms-attention"
+    reads = call.values["rotary"] != "none" and call.op != "ms-attention"
     return reads and isinstance(rows, int) and str(call.values["positions"]) not in FREE and call.positions > rows
 
 
 _BUFFERS = ("steps", "op", "capacity", "window_cache", "query_seqlens", "rotary", "rotary_cache", "positions")
-RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+RULES: Rules = (
     (("steps",), _number),
     (("steps", "q_len", "kv_len", "rotary", "rotary_cache", "positions"), _beside),
     (("steps", "op", "present", "capacity"), _handed_on),
     (("steps", "batch"), _lengths),
-    (("steps", "op", "batch", "capacity", "window", "window_cache", *LENGTHS), _rewound),
-    (("steps", "op", "batch", *LENGTHS), _order),
-    ((*_BUFFERS, "batch", *LENGTHS), _refused),
+    (("steps", "op", "capacity", "window", "window_cache", *SIZES), _rewound),
+    (("steps", "op", *SIZES), _order),
+    ((*_BUFFERS, *SIZES), _refused),
 )
-"""The axes that a rule needs to be usable, and the rule."""

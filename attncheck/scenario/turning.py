@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attncheck.scenario.axes import ROTARIES, ROTARY_DIMS
-from attncheck.scenario.complete import LENGTHS, Complete, Impossible, Value
+from attncheck.scenario.complete import SIZES, Complete, Impossible, Rules
 from attncheck.scenario.diagnostics import Mistake, listed
 
-Rule = Callable[[Complete], Iterator[Impossible]]
 FREE = ("zero", "scattered", "negative", "beyond")
 """Positions that do not follow the tokens, so that the caches may have any number of rows."""
 
 
 def _alone(case: Complete) -> bool:
-    return case.values["op"] in ROTARIES
+    return case.op in ROTARIES
 
 
 def _pairs(case: Complete) -> Iterator[Impossible]:
@@ -41,7 +40,7 @@ def _pairs(case: Complete) -> Iterator[Impossible]:
 
 def _computed(case: Complete) -> Iterator[Impossible]:
     """What com.microsoft Attention turns: halves, by angles of its own."""
-    if case.values["op"] != "ms-attention" or case.values["rotary"] == "none":
+    if case.op != "ms-attention" or case.values["rotary"] == "none":
         return
     if case.values["rotary"] == "interleaved":
         message = "`rotary: interleaved` does not exist on ms-attention (com.microsoft Attention)"
@@ -58,7 +57,7 @@ def _computed(case: Complete) -> Iterator[Impossible]:
 
 def _nothing_turns(case: Complete) -> Iterator[Impossible]:
     if _alone(case):
-        message = f"`rotary: none` leaves {case.values['op']} nothing to do"
+        message = f"`rotary: none` leaves {case.op} nothing to do"
         yield Impossible(Mistake.ROTARY, ("rotary", "op"), message, "use `rotary: half` or `interleaved`")
         return
     for axis in ("rotary_dim", "rotary_cache", "positions"):
@@ -71,12 +70,12 @@ def _cache(case: Complete) -> Iterator[Impossible]:
     if case.values["rotary"] == "none" or not case.lists_fit:
         return
     rows, positions = case.values["rotary_cache"], str(case.values["positions"])
-    if case.values["op"] == "rotary" and positions == "implicit" and "rotary_cache" in case.written:
+    if case.op == "rotary" and positions == "implicit" and "rotary_cache" in case.written:
         message = "without position_ids the caches of ai.onnx RotaryEmbedding hold a row for every token"
         hint = "remove it, or use `positions: explicit`"
         yield Impossible(Mistake.ROTARY, ("rotary_cache", "positions"), message, hint)
     elif _alone(case) and rows == "absent":
-        message = f"`rotary_cache: absent` cannot be written: the caches of {case.values['op']} are no optional inputs"
+        message = f"`rotary_cache: absent` cannot be written: the caches of {case.op} are no optional inputs"
         yield Impossible(Mistake.ROTARY, ("rotary_cache", "op"), message, "give a number of rows")
     elif positions not in FREE and isinstance(rows, int) and rows < case.positions and not case.refused:
         message = f"a rotary_cache of {rows} rows is too short: positions reach {case.positions - 1}"
@@ -88,14 +87,14 @@ def _rows(case: Complete) -> Iterator[Impossible]:
     packed = case.values["packed_batch"] is True
     if not _alone(case) or not case.lists_fit:
         return
-    if _differ(case.values["q_len"]) and not packed:
-        message = f"q_len may not differ over the batch: {case.values['op']} turns every row"
+    if case.differs("q_len") and not packed:
+        message = f"q_len may not differ over the batch: {case.op} turns every row"
         hint = "use one q_len for all, or `op: ms-rotary` with `packed_batch: true`"
         yield Impossible(Mistake.RAGGED, ("q_len", "op"), message, hint)
 
 
 def _positions(case: Complete) -> Iterator[Impossible]:
-    op, positions = str(case.values["op"]), str(case.values["positions"])
+    op, positions = case.op, str(case.values["positions"])
     if positions == "scattered" and not _alone(case) and case.values["rotary"] != "none":
         message = f"`positions: {positions}` does not exist on {op}"
         hint = "use `op: rotary` or `ms-rotary`; in a matrix, exclude the combination"
@@ -106,22 +105,16 @@ def _positions(case: Complete) -> Iterator[Impossible]:
     if positions == "one-row" and case.values["rotary"] != "none" and (case.batch == 1 or packed):
         message = "`positions: one-row` is what one batch entry needs: nothing is missing"
         yield Impossible(Mistake.ROTARY, ("positions", "batch"), message, "use `batch: 2` or more, or `explicit`")
-    if op == "ms-rotary" and positions == "implicit" and (packed or _differ(case.values["past_len"])):
+    if op == "ms-rotary" and positions == "implicit" and (packed or case.differs("past_len")):
         message = "`positions: implicit` is one position for all entries, from which ms-rotary counts"
         hint = "use one past_len, or `positions: explicit`"
         yield Impossible(Mistake.ROTARY, ("positions", "past_len"), message, hint)
 
 
-def _differ(value: Value) -> bool:
-    return isinstance(value, tuple) and len(set(value)) > 1
-
-
-_SIZES = ("batch", *LENGTHS)
-RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+RULES: Rules = (
     (("op", "rotary", "rotary_dim", "head_dim"), _pairs),
     (("op", "rotary", "rotary_dim", "rotary_cache", "head_dim"), _computed),
-    (("op", "rotary", "rotary_cache", "positions", *_SIZES), _cache),
-    (("op", "packed_batch", *_SIZES), _rows),
-    (("op", "rotary", "positions", "packed_batch", *_SIZES), _positions),
+    (("op", "rotary", "rotary_cache", "positions", *SIZES), _cache),
+    (("op", "packed_batch", *SIZES), _rows),
+    (("op", "rotary", "positions", "packed_batch", *SIZES), _positions),
 )
-"""The axes that a rule needs to be usable, and the rule."""
