@@ -87,8 +87,8 @@ class Hello:
 class Request:
     """One way to compute a case on a backend; `kernel` names the way ("" where there is only one).
 
-    `instead` says why it is not the kernel that was asked for, or is empty; `compute` is what it promises to compute
-    in, where that is not what the backend does.
+    `instead` says why it is not the kernel that was asked for, or is empty; `compute` is what this way promises to
+    compute in, None where the backend has one arithmetic for all (`Backend.arithmetic`).
     The first request of a case is the one judged first; further ones must agree with it.
     `payload` is JSON-able plain data (bytes and arrays allowed) that the backend's runtime in worker/ understands.
     """

@@ -162,12 +162,26 @@ class Lane:
             worker.close()
 
     def _attempts(self, name: str, calls: Sequence[Call]) -> tuple[Attempt, ...]:
-        began = time.perf_counter()
+        taken, declined = self._taken(calls)
+        ran = self._ran(name, taken) if taken else ()
+        return (*ran, declined) if declined is not None and len(ran) == len(taken) else ran
+
+    def _taken(self, calls: Sequence[Call]) -> tuple[Sequence[Call], Attempt | None]:
+        """The steps to run, and what stands for one that the backend declares not to take.
+
+        Behind a step that its operator forbids there is none, so that those before it are run all the same; any other
+        that is not taken stands for the whole session.
+        """
         for number, call in enumerate(calls, 1):
             unsupported = self.backend.unsupported(call.case, call.problem, self.hello)
             if unsupported is not None:
-                declined = Attempt(unsupported if len(calls) == 1 else f"{unsupported} (in step {number})", (), 0.0)
-                return self._up_to(name, calls[: number - 1], declined) if call.problem.invalid else (declined,)
+                said = unsupported if len(calls) == 1 else f"{unsupported} (in step {number})"
+                return calls[: number - 1] if call.problem.invalid else (), Attempt(said, (), 0.0)
+        return calls, None
+
+    def _ran(self, name: str, calls: Sequence[Call]) -> tuple[Attempt, ...]:
+        """What came of steps that the backend takes, up to one that failed."""
+        began = time.perf_counter()
         quarantined = self._quarantine(name, self.backend.name, self.hello)
         if quarantined is not None:
             return (Attempt(None, (), 0.0, quarantined),)
@@ -181,11 +195,6 @@ class Lane:
         return tuple(
             Attempt(None, rounds, seconds) for at in range(len(calls)) if (rounds := self._rounds(chains, requests, at))
         )
-
-    def _up_to(self, name: str, calls: Sequence[Call], declined: Attempt) -> tuple[Attempt, ...]:
-        """The steps before one that its operator forbids and that the backend declares not to take either."""
-        before = self._attempts(name, calls) if calls else ()
-        return (*before, declined) if len(before) == len(calls) else before
 
     def _rounds(
         self, chains: Sequence[Chain], requests: Sequence[Sequence[Request]], at: int
