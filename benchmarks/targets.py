@@ -76,8 +76,8 @@ class Report:
         )
 
     def other(self, name: str, label: str) -> RowEntry | None:
-        """Another contender on a case: its label, with or without a version."""
-        return self._fastest(name, lambda row: row.label == label or row.label.partition("@")[0] == label)
+        """Another contender on a case: by its label, or the backend that it configures or pins."""
+        return self._fastest(name, lambda row: label in (row.label, row.use))
 
     def copy_rate(self) -> float | None:
         """Bytes read and written a second."""

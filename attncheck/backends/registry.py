@@ -163,10 +163,15 @@ def table_of(name: str, settings: Settings) -> Table | None:
     return settings.tables.get(plain)
 
 
+def use_of(name: str, settings: Settings) -> str:
+    """The backend that `name` configures or pins: what its table uses, or else its own name without a version."""
+    plain, _, _ = _parts(name)
+    return settings.tables.get(plain, Table(plain)).use
+
+
 def kind_of(name: str, settings: Settings) -> Kind:
     """The sort of backend that `name` is. Raises UnknownBackend."""
-    plain, _, _ = _parts(name)
-    return _kind(settings.tables.get(plain, Table(plain)).use, name, settings)
+    return _kind(use_of(name, settings), name, settings)
 
 
 def file_of(name: str, tables: Mapping[str, Table]) -> Path | None:

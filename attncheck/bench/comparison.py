@@ -24,5 +24,5 @@ def naive_of(timing: Timing, timings: Sequence[Timing]) -> Timing | None:
 
 
 def webgpu_of(timings: Sequence[Timing]) -> Timing | None:
-    """ONNX Runtime's WebGPU provider, whatever its version."""
-    return next((it for it in timings if it.backend.partition("@")[0] == WEBGPU), None)
+    """ONNX Runtime's WebGPU provider, whatever its version and its name here; the first that was timed."""
+    return next((it for it in timings if it.use == WEBGPU and it.timed), None)

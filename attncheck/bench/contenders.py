@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncheck.backends.base import Backend
-from attncheck.backends.registry import Settings, create, kind_of
+from attncheck.backends.registry import Settings, create, kind_of, use_of
 from attncheck.kernels.policy import Policy
 from attncheck.scenario.model import Kernel
 
@@ -19,12 +19,14 @@ class Contender:
     """A backend, and the kernel that it is made to run; "" where it has no such axis.
 
     of     the backend's name: contenders of one name share a worker
+    use    the backend that this one configures or pins, its own name where it does neither
     asked  what is added to the payload of its requests
     """
 
     of: str
     kernel: str
     backend: Backend
+    use: str
     asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -37,13 +39,14 @@ def contenders(names: Sequence[str], kernels: Sequence[Kernel], settings: Settin
     """The contenders of the backends called `names`. Raises UnknownBackend."""
     found: list[Contender] = []
     for name in names:
+        use = use_of(name, settings)
         if kind_of(name, settings).gpu:  # only those that run our own kernels take adapters, and kernels
             for kernel in kernels:
                 forced = replace(settings, policy=Policy(kernel, settings.policy.threshold), forced=True)
-                found += [Contender(it.name, kernel, it) for it in create(name, forced)]
+                found += [Contender(it.name, kernel, it, use) for it in create(name, forced)]
             continue
         (backend,) = create(name, settings)
-        found.append(Contender(backend.name, "", backend))
+        found.append(Contender(backend.name, "", backend, use))
         if backend.launch().runtime == "torch_sdpa":
-            found += [Contender(backend.name, kernel, backend, {"sdpa": kernel}) for kernel in SDPA]
+            found += [Contender(backend.name, kernel, backend, use, {"sdpa": kernel}) for kernel in SDPA]
     return tuple(sorted(found, key=lambda it: [other.of for other in found].index(it.of)))

@@ -41,6 +41,7 @@ class Timing:
     clock    what measured: "gpu timestamps", "wall", "profiler", "cuda events"
     seconds  of each run, without what is apart
     parts    what runs are made of, in order
+    use      the backend that `backend` configures or pins
     """
 
     backend: str
@@ -51,6 +52,7 @@ class Timing:
     clock: str = ""
     seconds: tuple[float, ...] = ()
     parts: tuple[Part, ...] = ()
+    use: str = ""
 
     @property
     def failed(self) -> bool:

@@ -171,7 +171,7 @@ def _case(
 
 def _judged(known: Expected, contender: Contender, station: Station) -> _Ready | Timing:
     """Ask once, with every check, whatever the contender: only a pass is worth timing."""
-    blank = Timing(contender.of, contender.kernel, contender.label, Verdict.UNSUPPORTED)
+    blank = Timing(contender.of, contender.kernel, contender.label, Verdict.UNSUPPORTED, use=contender.use)
     backend = contender.backend
     why = backend.unsupported(known.case, known.whole, station.hello)
     if why is not None:

@@ -46,6 +46,7 @@ class PartEntry:
 class RowEntry:
     """One contender on one case; numbers are null where nothing was timed.
 
+    use              the backend that `backend` configures or pins, as its table or NAME@VERSION says
     label            as the table shows it: the backend, and the kernel asked for
     kernel           what ran
     median, p10, p90 seconds of a run without what is apart; seconds: every run
@@ -54,6 +55,7 @@ class RowEntry:
     """
 
     backend: str
+    use: str
     label: str
     kernel: str
     verdict: str
@@ -207,6 +209,7 @@ def _row(timing: Timing, timings: Sequence[Timing]) -> RowEntry:
     moving = timing.moving
     return RowEntry(
         backend=timing.backend,
+        use=timing.use,
         label=timing.label,
         kernel=timing.kernel,
         verdict=str(timing.verdict),

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from attncheck.vocabulary import ExitCode
+from tests import swiftshader
 
 from .frozen import ROOT, attncheck
 
@@ -71,6 +72,35 @@ def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(fol
 def test_only_cases_tagged_bench_of_a_file_that_has_some_are_timed(folder: Path) -> None:
     (folder / "mine.yaml").write_text(FILE + "  - {name: meant, q_len: 2, tags: [bench]}\n", encoding="utf-8")
     assert attncheck("bench", "mine.yaml", "--list", folder=folder).stdout.split() == ["mine.yaml::meant"]
+
+
+@pytest.mark.slow
+def test_onnx_runtime_tells_of_its_kernels_where_its_provider_is_built_in_and_of_none_as_a_plugin(folder: Path) -> None:
+    variables = {**swiftshader.environment(), "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER": "1"}
+    environment = ", ".join(f'{name} = "{value}"' for name, value in variables.items())
+    packages = {
+        "built-in": ["onnxruntime-webgpu==1.27.0"],
+        "plugin": ["onnxruntime==1.32.0", "onnxruntime-ep-webgpu==0.4.0"],
+    }
+    tables = "".join(
+        f"[backends.{name}]\nuse = 'ort-webgpu'\nrequirements = {json.dumps(them)}\nenvironment = {{ {environment} }}\n"
+        for name, them in packages.items()
+    )
+    (folder / "attncheck.toml").write_text(tables, encoding="utf-8")
+    words = ("--backend", "built-in", "--backend", "plugin", "--backend", "wgsl", "--kernel", "online", "--runs", "3")
+    ran = attncheck("bench", "mine.yaml::decode", *words, "--report", "json=bench.json", folder=folder, timeout=600.0)
+    assert ran.code == ExitCode.OK, ran.stderr
+    (case,) = report(folder)["cases"]
+    built_in, plugin, own = case["rows"]
+    assert (built_in["clock"], built_in["to_ort_webgpu"]) == ("profiler", 1.0)
+    parts = {part["name"]: part["apart"] for part in built_in["parts"]}
+    assert parts.pop("CopyKVCache") is True
+    assert parts
+    assert not any(parts.values())
+    assert built_in["apart"] > 0
+    assert own["to_ort_webgpu"] == pytest.approx(built_in["median"] / own["median"])
+    assert plugin["clock"] == "wall"
+    assert "its profiler tells of no kernels" in plugin["message"]
 
 
 @pytest.mark.slow

@@ -16,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncheck.backends.base import Evidence, Outcome
+from attncheck.backends.registry import Settings
+from attncheck.backends.tables import Table
 from attncheck.backends.wgsl import Wgsl
 from attncheck.bench import comparison, floor, memory, rates, sampling
+from attncheck.bench.contenders import contenders
 from attncheck.bench.events import Part, Rates, Timing
 from attncheck.bench.interleave import turns
 from attncheck.bench.judging import expected, judged
@@ -244,7 +247,8 @@ def test_a_case_beyond_the_memory_is_refused_with_its_arithmetic() -> None:
 def timing(label: str, *seconds: float, verdict: Verdict = Verdict.PASS) -> Timing:
     backend, _, kernel = label.partition(" ")
     parts = (Part("append", True, True, tuple(9.0 for _ in seconds)),) if seconds else ()
-    return Timing(backend, kernel, label, verdict, seconds=seconds, parts=parts)
+    use = backend.partition("@")[0]
+    return Timing(backend, kernel, label, verdict, seconds=seconds, parts=parts, use=use)
 
 
 def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None:
@@ -255,10 +259,21 @@ def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None
     assert [comparison.against(it, naive[0]) for it in every] == [1.0, 4.0, 2.0, 0.5, None]
     webgpu = comparison.webgpu_of(every)
     assert [comparison.against(it, webgpu) for it in every] == [2.0, 8.0, 4.0, 1.0, None]
+    named = [every[0], replace(every[3], backend="built-in", label="built-in"), replace(every[3], seconds=())]
+    assert comparison.webgpu_of(named) is named[1], "whatever its name, as its table says what it is"
+    assert comparison.webgpu_of(named[::-1]) is named[1], "one that was timed"
     assert comparison.against(every[1], None) is None
     moving = every[1].moving
     assert moving is not None
     assert moving.median == 9.0
+
+
+def test_a_contender_is_told_by_what_its_table_uses_or_its_name_pins() -> None:
+    settings = Settings(tables={"built-in": Table("ort-webgpu", python="/there/python")})
+    found = contenders(("built-in", "ort-cpu@1.23.2", "wgsl"), ("naive", "online"), settings)
+    assert [(it.label, it.use) for it in found] == [
+        ("built-in", "ort-webgpu"), ("ort-cpu@1.23.2", "ort-cpu"), ("wgsl naive", "wgsl"), ("wgsl online", "wgsl"),
+    ]  # fmt: skip
 
 
 def profiled(tmp_path: Path, events: list[dict[str, Any]]) -> str:

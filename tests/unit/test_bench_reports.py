@@ -41,7 +41,7 @@ def row(label: str, median: float, kernel: str = "", apart: float = 0.0) -> Timi
     if apart:
         parts.append(Part("append", True, True, (apart,) * 4))
     clock = "gpu timestamps"
-    return Timing(backend, kernel or asked, label, Verdict.PASS, "", clock, seconds, tuple(parts))
+    return Timing(backend, kernel or asked, label, Verdict.PASS, "", clock, seconds, tuple(parts), use=backend)
 
 
 def lacking(label: str, verdict: Verdict, message: str) -> Timing:

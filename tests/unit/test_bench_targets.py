@@ -17,8 +17,9 @@ PREFILL, DECODE = "prefill:q_len=4096,dtype=float16", "decode:past_len=8192,batc
 
 def row(label: str, median: float | None) -> RowEntry:
     backend, _, kernel = label.partition(" ")
+    use = backend.partition("@")[0]
     return RowEntry(
-        backend, label, kernel, "pass", "", "wall", median, median, median, None, None, None, (), ()
+        backend, use, label, kernel, "pass", "", "wall", median, median, median, None, None, None, (), ()
     )
 
 
