@@ -5,7 +5,7 @@
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
 //            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim], by strides, both
 //            as words of 16 bytes  5 bias [batch, heads, rows, slots] f32 by strides (read where `masked` is not 0)
-//            6 partials [batch, kv_heads, row_tiles * 4 TEAMS, slices, v_head_dim + 2] f32: sums of weighted values, running
+//            6 partials [batch, kv_heads, partial_rows, slices, v_head_dim + 2] f32: sums of weighted values, running
 //            maximum, running sum
 // workgroup  TEAMS * TEAM invocations; grid (row_tiles, slices, kv_heads, batch), flattened, the first fastest, folded
 // parts      the members of batch x kv_heads from first_member on, whose keys and values may be bound from a word on, their skip
@@ -22,6 +22,7 @@ struct Params {
     key_skip: u32,
     value_skip: u32,
     row_tiles: u32,
+    partial_rows: u32,
     slices: u32,
     first_slice: u32,
     slice: u32,
@@ -418,7 +419,7 @@ fn main(
 
     let row_size = params.v_head_dim + 2u;
     let pitch = params.slices * row_size;
-    let row = kv * params.row_tiles * TEAMS * 4u + me.packed;
+    let row = kv * params.partial_rows + me.packed;
     let base = row * pitch + (slice - params.first_slice) * row_size;
     give_out(sums.a, sums.b, sums.c, sums.d, 0u, base, pitch, me);
     if (WIDTH == 8u) {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attncheck.kernels.draft import Draft, Limits, View, itemsize, own
+from attncheck.kernels.draft import Draft, Limits, View, itemsize
 from attncheck.kernels.operands import Operands
-from attncheck.kernels.plan import Buffer
-from attncheck.kernels.visible import visible_rows
+from attncheck.kernels.slices import Slices, merge, row_bytes, sliced
 from attncheck.problem import Problem
 
 MOST_ROWS = 16
@@ -24,9 +23,6 @@ SCRATCH = 0.02
 
 SLICE_ROUNDS = 48_000
 """Most rounds of the loops of one invocation: llvmpipe silently ends them after 65,535."""
-
-MERGED_DIMS = 32
-"""DIMS of decode_merge.wgsl."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +67,11 @@ def lacks(problem: Problem, _: Limits) -> str | None:
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     """The slices that any row goes over, then their merge."""
     problem = draft.problem
-    form, span = form_of(problem, draft.limits), slice_of(problem)
-    rows = visible_rows(problem)
-    goes = rows[..., 2] < rows[..., 3]
-    first_slice = int(rows[..., 2].min(where=goes, initial=problem.capacity)) // span
-    slices = max(0, -(-int(rows[..., 3].max(initial=0)) // span) - first_slice)
+    form = form_of(problem, draft.limits)
     row_tiles = -(-problem.group * problem.rows // form.rows)
-    members = problem.batch * problem.kv_heads
-    partials = own("partials")
-    row_bytes = 4 * (problem.v_head_dim + 2)
-    draft.buffers[partials] = Buffer(partials, max(4, members * row_tiles * form.rows * slices * row_bytes))
-    sliced = {"slices": slices, "first_slice": first_slice, "slice": span, "kv_heads": problem.kv_heads}
-    sliced |= {"head_group": problem.group, "rows": problem.rows, "v_head_dim": problem.v_head_dim}
-    _split(draft, given, form, partials, {**sliced, "row_tiles": row_tiles})
-    dim_blocks = -(-problem.v_head_dim // MERGED_DIMS)
-    total = problem.batch * problem.heads * problem.rows * dim_blocks
-    merging = sliced | {"total": total, "dim_blocks": dim_blocks, "packed_rows": row_tiles * form.rows}
-    merging |= output.strides("output")
-    bindings = (given.visible, partials, given.sinks.buffer, output.buffer)
-    draft.dispatch("decode_merge", {"elem": draft.elem}, merging | given.sinks.params, bindings, total)
+    slices = sliced(draft, slice_of(problem), row_tiles * form.rows)
+    _split(draft, given, form, slices)
+    merge(draft, given, slices, output)
 
 
 def form_of(problem: Problem, limits: Limits) -> Form:
@@ -106,8 +88,7 @@ def form_of(problem: Problem, limits: Limits) -> Form:
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    rows = -(-problem.group * problem.rows // 4) * 4
-    partial_bytes = rows * 4 * (problem.v_head_dim + 2)
+    partial_bytes = -(-problem.group * problem.rows // 4) * 4 * row_bytes(problem)
     key_bytes = (problem.head_dim + problem.v_head_dim) * 16 // _width(problem)
     blocks = max(1, -(-int(partial_bytes / (SCRATCH * key_bytes)) // BLOCK))
     dim = next(each for each in DIMS if max(problem.head_dim, problem.v_head_dim) <= each)
@@ -115,18 +96,19 @@ def slice_of(problem: Problem) -> int:
     return BLOCK * min(blocks, most)
 
 
-def _split(draft: Draft[Problem], given: Operands, form: Form, partials: str, sliced: dict[str, int]) -> None:
+def _split(draft: Draft[Problem], given: Operands, form: Form, slices: Slices) -> None:
     problem = draft.problem
-    params: dict[str, int | float] = {**sliced, "head_dim": problem.head_dim}
+    row_tiles = slices.rows // form.rows
+    params: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles, "head_dim": problem.head_dim}
     params |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
     params |= given.query.strides("query") | given.bias.params
     words = given.key.strides("key") | given.value.strides("value")
     params |= {name: stride // form.width for name, stride in words.items()}
     constants = {"WIDTH": form.width, "DIM": form.dim, "TEAMS": form.teams, "TEAM": form.team, "BLOCK": BLOCK}
     operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
-    bindings = (*operands, given.bias.buffer, partials)
+    bindings = (*operands, given.bias.buffer, slices.partials)
     for part, ranges, skips in given.parts(problem, draft.limits):
-        total = (part.end - part.first) * sliced["row_tiles"] * sliced["slices"]
+        total = (part.end - part.first) * row_tiles * slices.count
         place = {"total": total, "first_member": part.first}
         place |= {name: skip // form.width for name, skip in skips.items()}
         draft.dispatch("decode", {}, params | place, bindings, total, constants, ranges=ranges)

@@ -1,0 +1,67 @@
+"""Keys in slices of one length, for few query rows: which there are, their partial results, and the merge of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attncheck.kernels.draft import Draft, View, own
+from attncheck.kernels.operands import Operands
+from attncheck.kernels.plan import Buffer
+from attncheck.kernels.visible import visible_rows
+from attncheck.problem import Problem
+
+MERGED_DIMS = 32
+"""DIMS of decode_merge.wgsl."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The slices that any row goes over, and where their partial results lie.
+
+    span      slots of a slice; slice i begins at slot i * span, whatever the lengths of the batch
+    first     the first of them
+    count     how many there are
+    rows      packed rows of a KV head that have partial results: the group's heads times query rows, or more
+    partials  the buffer [batch, kv_heads, rows, count, v_head_dim + 2] f32: sums of weighted values, running maximum in
+              log2 units, running sum of the weights
+    """
+
+    span: int
+    first: int
+    count: int
+    rows: int
+    partials: str
+
+    def params(self, problem: Problem) -> dict[str, int]:
+        """The uniforms that shaders of slices have in common."""
+        place = {"slice": self.span, "first_slice": self.first, "slices": self.count, "partial_rows": self.rows}
+        shape = {"kv_heads": problem.kv_heads, "head_group": problem.group, "rows": problem.rows}
+        return place | shape | {"v_head_dim": problem.v_head_dim}
+
+
+def sliced(draft: Draft[Problem], span: int, rows: int) -> Slices:
+    """The slices of `span` slots, with a buffer for the partial results of `rows` packed rows."""
+    problem = draft.problem
+    seen = visible_rows(problem)
+    goes = seen[..., 2] < seen[..., 3]
+    first = int(seen[..., 2].min(where=goes, initial=problem.capacity)) // span
+    count = max(0, -(-int(seen[..., 3].max(initial=0)) // span) - first)
+    partials = own("partials")
+    members = problem.batch * problem.kv_heads
+    draft.buffers[partials] = Buffer(partials, max(4, members * rows * count * row_bytes(problem)))
+    return Slices(span, first, count, rows, partials)
+
+
+def row_bytes(problem: Problem) -> int:
+    """Bytes of a row's partial result."""
+    return 4 * (problem.v_head_dim + 2)
+
+
+def merge(draft: Draft[Problem], given: Operands, slices: Slices, output: View) -> None:
+    """Bring the partial results of each row to their common maximum; sinks enter here, once."""
+    problem = draft.problem
+    dim_blocks = -(-problem.v_head_dim // MERGED_DIMS)
+    total = problem.batch * problem.heads * problem.rows * dim_blocks
+    params = slices.params(problem) | {"total": total, "dim_blocks": dim_blocks} | output.strides("output")
+    bindings = (given.visible, slices.partials, given.sinks.buffer, output.buffer)
+    draft.dispatch("decode_merge", {"elem": draft.elem}, params | given.sinks.params, bindings, total)
