@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from attncheck.backends.base import Backend
-from attncheck.backends.registry import Settings, UnknownBackend, create
+from attncheck.backends.registry import Settings, create
 from attncheck.backends.tables import Table
 from attncheck.bundle.again import ENVIRONMENT, FOLDERS, MINIMAL, OPTIONS, TABLE, Again, Unreadable, read
 from attncheck.bundle.contents import CASE, INPUTS, MODEL
 from attncheck.cli import configuration, options, selection
-from attncheck.cli.choosing import policy
+from attncheck.cli.choosing import known, on_adapters, policy
 from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop
 from attncheck.engine.run import Given, Options
@@ -104,8 +104,8 @@ def tables(ctx: click.Context, words: Mapping[str, Any]) -> dict[str, Table]:
 def invocation(ctx: click.Context, words: Mapping[str, Any]) -> Invocation:
     """How such a call runs a case alone: where only the bundle knows the backend, in its folder."""
     told = Invocation.of(ctx, "attncheck", "run", kept=KEPT - {"inputs", "dim"})
-    known = set(tables(ctx, words)) - set(configuration.backends(ctx.obj))
-    return replace(told, folder=words["table_in"]) if known else told
+    theirs = set(tables(ctx, words)) - set(configuration.backends(ctx.obj))
+    return replace(told, folder=words["table_in"]) if theirs else told
 
 
 def single(ctx: click.Context, words: Mapping[str, Any]) -> Given:
@@ -170,20 +170,13 @@ def _again(ctx: click.Context, found: Again | None, given: Mapping[str, Any]) ->
 
 def backend(name: str, settings: Settings) -> Backend:
     """The backend of this name, on the first adapter. Raises Stop."""
-    try:
+    with known():
         return create(name, settings)[0]
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
 
 
 def _settings(ctx: click.Context, given: Mapping[str, Any]) -> Settings:
-    return Settings(
-        policy=policy(given["kernel"], given["threshold"], given["thresholds"]),
-        forced=said(ctx, "kernel"),
-        adapters=given["adapter"],
-        shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
-        tables=tables(ctx, given),
-    )
+    chosen = policy(given["kernel"], given["threshold"], given["thresholds"])
+    return replace(on_adapters(given, tables(ctx, given)), policy=chosen, forced=said(ctx, "kernel"))
 
 
 def _one(names: Sequence[str]) -> str | None:

@@ -13,14 +13,14 @@ import click
 import psutil
 
 from attncheck import __version__
-from attncheck.backends.base import BackendUnavailable
-from attncheck.backends.registry import Settings, UnknownBackend
+from attncheck.backends.registry import Settings
 from attncheck.bench import measure
 from attncheck.bench.baseline import Baseline, compared
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
 from attncheck.cli import configuration, options, overwriting, selection
-from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.choosing import known, on_adapters, serving
+from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import Wish, check_writable
 from attncheck.cli.session import interruptible
@@ -35,12 +35,7 @@ from attncheck.vocabulary import ExitCode
 
 def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     """Time what the call names. Raises Stop."""
-    settings = Settings(
-        adapters=given["adapter"],
-        shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
-        tables=configuration.backends(ctx.obj),
-    )
-    asked = _contenders(given, settings)
+    asked = _contenders(given, on_adapters(given, configuration.backends(ctx.obj)))
     cases = _cases(ctx, given, asked)
     if given["list"]:
         for case in cases:
@@ -50,14 +45,14 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     plot = Path(given["plot"]) if given["plot"] is not None else None
     check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
     overwriting.refuse_in_call(ctx.obj, given)
-    known = _baseline(given)
+    before = _baseline(given)
     events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
     files = [(wish.path, bench_json.text(events)) for wish in wishes]
     files += [(plot, bench_plot.text(events))] if plot is not None else []
     written = [_write(path, text) for path, text in files]
     code = _code(events, interrupted=not any(isinstance(it, BenchFinished) and not it.interrupted for it in events))
-    if known is not None and code is ExitCode.OK:
-        code = _compare(events, known, given)
+    if before is not None and code is ExitCode.OK:
+        code = _compare(events, before, given)
     return code if all(written) or code is ExitCode.INTERRUPTED else ExitCode.INTERNAL
 
 
@@ -66,10 +61,8 @@ def _contenders(given: Mapping[str, Any], settings: Settings) -> tuple[Contender
     if len(set(names)) < len(names):
         raise Stop(f"a backend is named twice: {', '.join(names)}", ExitCode.USAGE)
     kernels = tuple(dict.fromkeys(given["kernel"])) or tuple(it for it in get_args(Kernel) if it != "auto")
-    try:
+    with known():
         return contenders(names, kernels, settings)
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
 
 
 def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contender]) -> list[Scenario]:
@@ -89,10 +82,8 @@ def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contend
 def _software(asked: Sequence[Contender]) -> bool:
     """Whether the first backend that names its adapter runs on one that is software."""
     for contender in {it.of: it for it in asked}.values():
-        try:
+        with serving(contender.of):
             hello = trial.start(contender.backend, progress)
-        except BackendUnavailable as unavailable:
-            raise Stop(f"backend {contender.of} could not start: {unavailable}", ExitCode.BACKEND) from None
         if "software" in hello.device:
             return bool(hello.device["software"])
     return False
@@ -134,7 +125,7 @@ def _happen(
                 with bar.aside():
                     printer.print(lines)
                     if isinstance(event, StationFailed):
-                        error(f"backend {event.backend} could not start: {event.message}")
+                        error(unstarted(event.backend, event.message))
             if isinstance(event, CaseTimed | CaseRefused):
                 bar.advance(event.case)
     return events
@@ -153,9 +144,9 @@ def _write(path: Path | None, text: str) -> bool:
     return True
 
 
-def _compare(events: Sequence[BenchEvent], known: Baseline, given: Mapping[str, Any]) -> ExitCode:
+def _compare(events: Sequence[BenchEvent], before: Baseline, given: Mapping[str, Any]) -> ExitCode:
     """Print how the ratios stand to the baseline's; exit code 1 where one is below what was asked for."""
-    found = compared([event for event in events if isinstance(event, CaseTimed)], known)
+    found = compared([event for event in events if isinstance(event, CaseTimed)], before)
     least = given["fail_below"]
     silent = any(Wish.read(text).path is None for text in given["report"])
     printer = Printer(silent=silent)

@@ -8,9 +8,10 @@ import click
 
 from attncheck.backends import releases
 from attncheck.backends.base import BackendUnavailable
-from attncheck.backends.registry import UnknownBackend, kind_of
+from attncheck.backends.registry import kind_of
 from attncheck.bisect import Bisection, bisect
 from attncheck.cli.alone import Alone, backend
+from attncheck.cli.choosing import known
 from attncheck.cli.messages import Stop, error, warning
 from attncheck.cli.packing import told
 from attncheck.engine.single import evaluate
@@ -44,16 +45,15 @@ def search(asked: Alone, wanted: str) -> ExitCode:
 
 
 def _versions(asked: Alone, wanted: str) -> tuple[str, ...]:
-    try:
+    with known():
         package = kind_of(asked.named, asked.settings).package
-        if "@" in asked.named or package is None:
-            why = "it has one already" if "@" in asked.named else "no one package gives it its version"
-            raise Stop(f"{asked.named} cannot be bisected over versions: {why}", ExitCode.USAGE)
-        table = asked.settings.tables.get(asked.named)
-        python = table.python if table is not None and table.python is not None else sys.executable
+    if "@" in asked.named or package is None:
+        why = "it has one already" if "@" in asked.named else "no one package gives it its version"
+        raise Stop(f"{asked.named} cannot be bisected over versions: {why}", ExitCode.USAGE)
+    table = asked.settings.tables.get(asked.named)
+    python = table.python if table is not None and table.python is not None else sys.executable
+    try:
         return releases.chosen(wanted, package, python)
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
     except releases.UnknownReleases as unknown:
         raise Stop(f"--versions: {unknown}", ExitCode.USAGE) from None
 

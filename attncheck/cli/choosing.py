@@ -1,10 +1,16 @@
-"""The kernel policy that the options of a call ask for."""
+"""Backends as the options of a call choose them: which there are, where they run, by which policy of kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from attncheck.cli.messages import Stop
+from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.registry import Settings, UnknownBackend
+from attncheck.backends.tables import Table
+from attncheck.cli.messages import Stop, unstarted
 from attncheck.kernels.policy import Policy
 from attncheck.kernels.thresholds import ThresholdsError, load
 from attncheck.scenario.model import Kernel
@@ -17,3 +23,27 @@ def policy(kernel: Kernel, threshold: int | None, thresholds: str | None) -> Pol
         return Policy(kernel, threshold, load(Path(thresholds)) if thresholds is not None else None)
     except ThresholdsError as wrong:
         raise Stop(f"--thresholds: {wrong}\nnothing was run", ExitCode.USAGE) from None
+
+
+def on_adapters(given: Mapping[str, Any], tables: Mapping[str, Table]) -> Settings:
+    """Where backends run, by `--adapter` and `--shaders`."""
+    shaders = Path(given["shaders"]) if given["shaders"] is not None else None
+    return Settings(adapters=tuple(given["adapter"]), shaders=shaders, tables=tables)
+
+
+@contextmanager
+def known() -> Iterator[None]:
+    """Raise Stop (exit code 2) where the block names a backend that there is not."""
+    try:
+        yield
+    except UnknownBackend as unknown:
+        raise Stop(str(unknown), ExitCode.USAGE) from None
+
+
+@contextmanager
+def serving(backend: str) -> Iterator[None]:
+    """Raise Stop (exit code 4) where the backend of the block, which the call names so, cannot start."""
+    try:
+        yield
+    except BackendUnavailable as why:
+        raise Stop(unstarted(backend, why), ExitCode.BACKEND) from None

@@ -34,6 +34,11 @@ def unwritten(path: object, failed: OSError, *, ran: bool = False, then: str = "
     return Stop("; ".join(filter(None, (f"{failed.filename or path} cannot be written: {why}", then))), code)
 
 
+def unstarted(backend: str, why: object) -> str:
+    """That a backend could not start, and why."""
+    return f"backend {backend} could not start: {why}"
+
+
 def progress(message: str) -> None:
     """Say what goes on when it may take a while."""
     _say("attncheck: ", None, message)

@@ -14,6 +14,7 @@ from attncheck.backends.tables import Table
 from attncheck.bundle import contents, failing, script, words
 from attncheck.bundle.subject import Subject
 from attncheck.cli.alone import Alone
+from attncheck.cli.choosing import serving
 from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.options import DEFAULT_REFERENCE
 from attncheck.engine.run import Options
@@ -91,10 +92,8 @@ def _seen(case: Scenario, backend: Backend, reference: Backend | None, limits: O
 
 def subject(asked: Alone) -> Subject:
     """The failing case. Raises NotFailing, Unscripted, and Stop (exit code 4) where the backend cannot start."""
-    try:
+    with serving(asked.named):
         return failing.subject(asked.given, asked.backend, asked.reference, asked.options, told)
-    except BackendUnavailable as unavailable:
-        raise Stop(f"backend {asked.named} could not start: {unavailable}", ExitCode.BACKEND) from None
 
 
 def told(backend: str, note: str) -> None:

@@ -11,7 +11,7 @@ import click
 
 from attncheck.cli import asked, selection, session
 from attncheck.cli.addresses import NEAR
-from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Printer
 from attncheck.engine import run as engine
 from attncheck.engine.events import BackendFailed, BackendPreparing, Event
@@ -43,7 +43,7 @@ def tell(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
         if isinstance(event, BackendPreparing):
             progress(f"{event.backend}: {event.note}")
         if isinstance(event, BackendFailed):
-            error(f"backend {event.backend} could not start: {event.message}")
+            error(unstarted(event.backend, event.message))
     told = report(events)
     if told.cases:
         _print(told, told.cases[0])

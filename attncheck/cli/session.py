@@ -15,9 +15,9 @@ from attncheck import __version__
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, UnknownBackend, create, kind_of
 from attncheck.backends.tables import Table as BackendTable
-from attncheck.cli.choosing import policy
+from attncheck.cli.choosing import known, policy
 from attncheck.cli.invocation import Invocation
-from attncheck.cli.messages import Stop, error, progress, warning
+from attncheck.cli.messages import Stop, error, progress, unstarted, warning
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.record import Record, record
 from attncheck.cli.reported import Reports, Wish, reports
@@ -137,7 +137,7 @@ def _run(
                     if isinstance(event, BackendPreparing):
                         progress(f"{event.backend}: {event.note}")
                     if isinstance(event, BackendFailed):
-                        error(f"backend {event.backend} could not start: {event.message}")
+                        error(unstarted(event.backend, event.message))
             if isinstance(event, CaseFinished):
                 bar.advance(name_of(event.origin.id))
     for unused in usage.unused():
@@ -224,13 +224,11 @@ def backends(wanted: Wanted) -> Chosen:
     settings = _placing(wanted)
     if len(set(wanted.backends)) < len(wanted.backends):
         raise Stop(f"a backend is named twice: {', '.join(wanted.backends)}", ExitCode.USAGE)
-    try:
+    with known():
         # The backend that is the reference already need not run twice.
         reference = wanted.reference if wanted.reference not in wanted.backends else None
         called = [(backend, name) for name in wanted.backends for backend in create(name, settings)]
         others = create(reference, settings) if reference is not None else ()
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
     # A reference is one: of several adapters it takes the first.
     candidates = tuple(backend for backend, _ in called)
     chosen = Chosen(candidates, others[0] if others else None, {backend.name: name for backend, name in called})

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from attncheck import __version__
-from attncheck.backends.base import Backend, BackendUnavailable, Hello, contents_of
-from attncheck.backends.registry import Settings, UnknownBackend, create, table_of
+from attncheck.backends.base import Backend, Hello, contents_of
+from attncheck.backends.registry import Settings, table_of
 from attncheck.bundle import contents
 from attncheck.cli import alone, options, packing
-from attncheck.cli.choosing import policy
+from attncheck.cli.choosing import on_adapters, policy, serving
 from attncheck.cli.invocation import Invocation, said
 from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.output import Printer, Ticker
@@ -244,18 +244,9 @@ def _one(names: tuple[str, ...]) -> str:
 
 
 def _backend(name: str, settings: Mapping[str, Any], asked: Wanted) -> Backend:
-    shaders = settings["shaders"]
-    placing = Settings(
-        policy=policy(settings["kernel"], settings["threshold"], settings.get("thresholds")),
-        forced=asked.kernel_forced,
-        adapters=tuple(settings["adapter"]),
-        shaders=Path(shaders) if shaders is not None else None,
-        tables=asked.tables,
-    )
-    try:
-        return create(name, placing)[0]
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
+    chosen = policy(settings["kernel"], settings["threshold"], settings.get("thresholds"))
+    placing = replace(on_adapters(settings, asked.tables), policy=chosen, forced=asked.kernel_forced)
+    return alone.backend(name, placing)
 
 
 @contextmanager
@@ -263,10 +254,9 @@ def _evaluator(backend: Backend, settings: Mapping[str, Any], jobs: int) -> Iter
     """Warm workers for the length of the block. Raises Stop (exit code 4)."""
     evaluator = Evaluator(backend, _limits(settings), jobs)
     try:
-        evaluator.start(lambda note: progress(f"{backend.name}: {note}"))
-        yield evaluator
-    except BackendUnavailable as unavailable:
-        raise Stop(f"backend {backend.name} could not start: {unavailable}", ExitCode.BACKEND) from None
+        with serving(backend.name):
+            evaluator.start(lambda note: progress(f"{backend.name}: {note}"))
+            yield evaluator
     finally:
         evaluator.end()
 

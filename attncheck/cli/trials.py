@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from attncheck.backends import registry
 from attncheck.backends.base import Backend, BackendUnavailable, Hello
-from attncheck.backends.registry import FORMS, NAMES, Kind, Settings, UnknownBackend
+from attncheck.backends.registry import FORMS, NAMES, Kind, Settings
 from attncheck.backends.tables import Table
-from attncheck.cli.messages import Stop, progress
+from attncheck.cli.choosing import known
+from attncheck.cli.messages import progress
 from attncheck.cli.output import Printer
 from attncheck.engine import trial
 from attncheck.reports import device
@@ -46,14 +47,12 @@ class Finding:
 def run(names: Sequence[str], tables: Mapping[str, Table]) -> ExitCode:
     """Print what was found; exit code 4 when a backend asked for by name cannot start, or would fall back."""
     settings = Settings(tables=tables)
-    try:
+    with known():
         asked = [
             (backend, registry.kind_of(name, settings))
             for name in (names or dict.fromkeys([*NAMES, *tables]))
             for backend in registry.create(name, settings)
         ]
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
     with ThreadPoolExecutor(AT_ONCE) as threads:
         found = list(threads.map(lambda pair: _tried(*pair), asked))
     printer = Printer()

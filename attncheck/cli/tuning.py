@@ -12,14 +12,15 @@ from typing import Any, get_args
 import click
 import psutil
 
-from attncheck.backends.base import BackendUnavailable, Hello
-from attncheck.backends.registry import Settings, UnknownBackend, kind_of
+from attncheck.backends.base import Hello
+from attncheck.backends.registry import kind_of
 from attncheck.bench import measure, tuning
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import CaseTimed, StationFailed
 from attncheck.bench.tuning import Asked
 from attncheck.cli import configuration, options, overwriting
-from attncheck.cli.messages import Stop, error, progress
+from attncheck.cli.choosing import known, on_adapters, serving
+from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import check_writable
 from attncheck.cli.session import interruptible
@@ -68,26 +69,18 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
 
 def _contenders(ctx: click.Context, given: Mapping[str, Any]) -> tuple[Contender, ...]:
     names = given["backend"] or (options.DEFAULT_CANDIDATE,)
-    settings = Settings(
-        adapters=given["adapter"],
-        shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
-        tables=configuration.backends(ctx.obj),
-    )
+    settings = on_adapters(given, configuration.backends(ctx.obj))
     if len(names) > 1 or len(given["adapter"]) > 1:
         raise Stop("rules are those of one backend on one adapter: name one of each", ExitCode.USAGE)
-    try:
+    with known():
         if not kind_of(names[0], settings).gpu:
             raise Stop(f"{names[0]} has no kernels to choose among: name wgsl or wgsl-dawn", ExitCode.USAGE)
         return contenders(names, tuple(it for it in get_args(Kernel) if it != "auto"), settings)
-    except UnknownBackend as unknown:
-        raise Stop(str(unknown), ExitCode.USAGE) from None
 
 
 def _hello(contender: Contender) -> Hello:
-    try:
+    with serving(contender.of):
         return trial.start(contender.backend, progress)
-    except BackendUnavailable as unavailable:
-        raise Stop(f"backend {contender.of} could not start: {unavailable}", ExitCode.BACKEND) from None
 
 
 def _timed(
@@ -107,7 +100,7 @@ def _timed(
         for event in events:
             if isinstance(event, StationFailed):
                 failed = True
-                error(f"backend {event.backend} could not start: {event.message}")
+                error(unstarted(event.backend, event.message))
             if isinstance(event, CaseTimed):
                 timed.append(event)
                 with bar.aside():
