@@ -42,9 +42,6 @@ BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
 
 
-_BOUNDED = ("values", "compute", "storage")
-"""The arrays of `Bounded`, in order."""
-
 
 @dataclass(frozen=True)
 class _Operands:
@@ -113,8 +110,8 @@ def weighed(problem: Problem, inputs: Arrays, member: int, head: int) -> Iterato
 
 def _of_head(whole: _Operands, kv_head: int, of_group: int) -> _Operands:
     one, own = slice(kv_head, kv_head + 1), slice(of_group, of_group + 1)
-    q = Bounded(*(getattr(whole.q, name)[:, one, own] for name in _BOUNDED))
-    k, v = (Bounded(*(getattr(it, name)[:, one] for name in _BOUNDED)) for it in (whole.k, whole.v))
+    q = whole.q.each(lambda rows: rows[:, one, own])
+    k, v = (it.each(lambda rows: rows[:, one]) for it in (whole.k, whole.v))
     masks = tuple(it.of_head(one, own) for it in whole.masks)
     return _Operands(q, k, v, whole.visible, masks, whole.sinks[one, own])
 
@@ -150,7 +147,7 @@ def _check(problem: Problem) -> None:
 def _operands(problem: Problem, inputs: Arrays, q: Bounded, k: Bounded, v: Bounded) -> _Operands:
     stated = problem.stated_rows
     shape = (problem.batch, problem.kv_heads, problem.group, problem.rows, problem.head_dim)
-    grouped = Bounded(*(a.reshape(shape) for a in (q.values, q.compute, q.storage)))
+    grouped = q.each(lambda rows: rows.reshape(shape))
     visible = np.where(stated[..., None], problem.visible, 0)
     return _Operands(grouped, k, v, visible, overlays(problem, inputs), _sinks(problem, inputs))
 
@@ -171,10 +168,7 @@ def _output(problem: Problem, operands: _Operands) -> Answer:
             if low >= high:
                 continue
             block = _block(problem, operands, members, rows, low, high)
-            v = Bounded(
-                *(a[members, :, low:high] for a in (operands.v.values, operands.v.compute, operands.v.storage))
-            )
-            part = attend(block.weights, block.weighed, v)
+            part = attend(block.weights, block.weighed, _cut(operands.v, members, low, high))
             whole.values[members, :, :, rows] = part.values
             whole.compute[members, :, :, rows] = part.compute
             whole.storage[members, :, :, rows] = part.storage + _coarser(problem) * part.compute
@@ -197,16 +191,14 @@ def _scores(problem: Problem, operands: _Operands) -> Answer:
         for members, rows in _blocks(problem):
             # Weights take all keys, also those that the output has no room for.
             block = _block(problem, operands, members, rows, 0, max(problem.kv_len))
-            for array, part in zip(
-                (whole.values, whole.compute, whole.storage), _at_stage(problem, block, asked.stage), strict=True
-            ):
+            for array, part in zip(whole.arrays, _at_stage(problem, block, asked.stage), strict=True):
                 array[members, :, :, rows, :high] = part[..., :high]
             seen[members, :, :, rows, :high] |= block.shown[..., :high]
     merged = (problem.batch, problem.heads, problem.rows, asked.slots)
     holds = np.arange(asked.slots)[None, :] < np.asarray(problem.kv_len)[:, None]
     stated = problem.stated_rows[:, None, :, None] & holds[:, None, None, :] & seen.reshape(merged)
-    values, compute, storage = (a.reshape(merged) for a in (whole.values, whole.compute, whole.storage))
-    return laid_out(Tensor(asked.name, "bnsh"), values, compute, storage, stated)
+    scores = whole.each(lambda array: array.reshape(merged))
+    return laid_out(Tensor(asked.name, "bnsh"), scores.values, scores.compute, scores.storage, stated)
 
 
 def _at_stage(problem: Problem, block: _Block, stage: str) -> tuple[Float, Float, Float]:
@@ -235,14 +227,14 @@ def _presents(problem: Problem, inputs: Arrays, keys: Bounded, values: Bounded) 
     """The present buffers; where keys and values share one array, its heads are those of the keys, then the values'."""
     asked = [(problem.present_key, problem.past_key, keys), (problem.present_value, problem.past_value, values)]
     if problem.merges_presents:
-        both = (np.concatenate([getattr(it, array) for it in (keys, values)], axis=1) for array in _BOUNDED)
-        asked = [(problem.present_key, problem.past_key, Bounded(*both))]
+        both = keys.each(lambda *heads: np.concatenate(heads, axis=1), values)
+        asked = [(problem.present_key, problem.past_key, both)]
     for tensor, past, rows in asked:
         if tensor is not None:
             before = None if past is None or not problem.paged else widen(inputs[past.name], problem.cache_dtype)
-            found, compute, storage = (kept(problem, array) for array in (rows.values, rows.compute, rows.storage))
-            stated = np.broadcast_to(held(problem)[:, None, :, None], found.shape)
-            yield laid_out(tensor, found, compute, storage, stated, before)
+            found = rows.each(lambda slots: kept(problem, slots))
+            stated = np.broadcast_to(held(problem)[:, None, :, None], found.values.shape)
+            yield laid_out(tensor, found.values, found.compute, found.storage, stated, before)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[slice, slice]]:
@@ -269,6 +261,11 @@ def _reach(problem: Problem, operands: _Operands, members: slice, rows: slice) -
     return low, int(np.max(interval[..., 1], where=sees, initial=0))
 
 
+def _cut(slots: Bounded, members: slice, low: int, high: int) -> Bounded:
+    """Slots [low, high) of keys or values of some batch entries."""
+    return slots.each(lambda every: every[members, :, low:high])
+
+
 def _block(problem: Problem, operands: _Operands, members: slice, rows: slice, low: int, high: int) -> _Block:
     """The scores of batch entries and query rows against the slots [low, high)."""
     slot = np.arange(low, high)
@@ -276,9 +273,8 @@ def _block(problem: Problem, operands: _Operands, members: slice, rows: slice, l
     masks = cover(operands.masks, members, rows, low, high)
     shown = ((interval[..., :1] <= slot) & (slot < interval[..., 1:]))[:, None, None] & masks.shows
 
-    q = Bounded(*(a[members, :, :, rows] for a in (operands.q.values, operands.q.compute, operands.q.storage)))
-    k = Bounded(*(a[members, :, low:high] for a in (operands.k.values, operands.k.compute, operands.k.storage)))
-    raw = stages.raw(problem, q, k)
+    q = operands.q.each(lambda queries: queries[members, :, :, rows])
+    raw = stages.raw(problem, q, _cut(operands.k, members, low, high))
     capped = stages.capped(problem, raw)
     biased = stages.biased(capped, masks)
     if not problem.averages_empty_rows:

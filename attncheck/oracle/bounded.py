@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -17,12 +20,21 @@ class Bounded:
     storage  |values| where they are rounded to the storage dtype on their way, 0 in dims that are only copied
     """
 
-    values: NDArray[np.float64]
-    compute: NDArray[np.float64]
-    storage: NDArray[np.float64]
+    values: Float
+    compute: Float
+    storage: Float
+
+    @property
+    def arrays(self) -> tuple[Float, Float, Float]:
+        """All three, in order."""
+        return self.values, self.compute, self.storage
+
+    def each(self, change: Callable[..., Float], *beside: Bounded) -> Bounded:
+        """The rows after a change that moves elements and computes none: of each array, and the same of `beside`."""
+        return Bounded(*map(change, self.arrays, *(rows.arrays for rows in beside)))
 
 
-def exact(rows: NDArray[np.float64]) -> Bounded:
+def exact(rows: Float) -> Bounded:
     """Rows that are only copied."""
     nothing = np.broadcast_to(0.0, rows.shape)
     return Bounded(rows, nothing, nothing)

@@ -34,8 +34,7 @@ def cached(
     past = _past(problem, problem.past_key if role == "key" else problem.past_value, inputs, carried)
     if problem.quantised is None:
         whole = _joined(problem, past, new)
-        read = (problem.as_read(array) for array in (whole.values, whole.compute, whole.storage))
-        return Cached(whole, Bounded(*read))
+        return Cached(whole, whole.each(problem.as_read))
     scale = scale_of(inputs[problem.quantised.key if role == "key" else problem.quantised.value])
     stored = quantised(new, scale, problem.quantised.dtype, problem.dtype)
     meant = None if past is None else Bounded(past.values * scale, past.compute * scale, past.storage)
@@ -52,16 +51,12 @@ def _past(problem: Problem, tensor: Tensor | None, inputs: Arrays, carried: Mapp
     if tensor.name not in carried:
         return exact(widen(role_heads(inputs[tensor.name], tensor, problem.kv_heads), problem.cache_dtype))
     before, slots = carried[tensor.name], slice(0, problem.past_capacity)
-    heads = (role_heads(array, tensor, problem.kv_heads) for array in (before.values, before.compute, before.storage))
-    return Bounded(*(array[:, :, slots].astype(np.float64) for array in heads))
+    buffer = Bounded(before.values, before.compute, before.storage)
+    return buffer.each(lambda array: role_heads(array, tensor, problem.kv_heads)[:, :, slots].astype(np.float64))
 
 
 def _joined(problem: Problem, past: Bounded | None, new: Bounded) -> Bounded:
     """All slots: past rows with what is known of them, then the new ones."""
     if past is None:
-        return Bounded(*(present(problem, None, array) for array in (new.values, new.compute, new.storage)))
-    return Bounded(
-        present(problem, past.values, new.values),
-        present(problem, past.compute, new.compute),
-        present(problem, past.storage, new.storage),
-    )
+        return new.each(lambda rows: present(problem, None, rows))
+    return past.each(lambda old, rows: present(problem, old, rows), new)
