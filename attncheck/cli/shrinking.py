@@ -27,10 +27,10 @@ from attncheck.graph.case import Case
 from attncheck.minimize import folder as kept
 from attncheck.minimize import stripped
 from attncheck.minimize.candidate import Candidate, start
-from attncheck.minimize.certificate import Neighbour
+from attncheck.minimize.certificate import Step, certificate, neighbours
 from attncheck.minimize.head import Head
 from attncheck.minimize.journal import Damaged, Unfitting
-from attncheck.minimize.ledger import Budget, Ledger, Runs
+from attncheck.minimize.ledger import Budget, Ledger, Runs, Spent
 from attncheck.minimize.order import NUMBERS
 from attncheck.minimize.search import DoesNotFail, Minimum, Progress, minimize
 from attncheck.minimize.signature import same, signature
@@ -220,21 +220,34 @@ def _verify(asked: Wanted, folder: Path) -> ExitCode:
         ledger = _ledger(evaluator, asked, ticker, settings)
         ledger.runs = Runs(*found.runs)
         ledger.isolated = True
-        fails = ledger.fails(found.case, found.failure)
-        ledger.first((case for _, case, _ in found.neighbours), found.failure)
-        seen = tuple(
-            Neighbour(change, case, ledger.seen(case)[0].verdict, ledger.fails(case, found.failure))
-            for change, case, _ in found.neighbours
-        )
+        try:
+            fails = ledger.fails(found.case, found.failure)
+            seen = certificate(_steps(found), ledger, found.failure)
+        except Spent:
+            raise Stop(
+                f"not verified: the budget was spent after {plural(ledger.evaluations, 'evaluation')}; "
+                "give more --time or --evaluations",
+                ExitCode.UNFINISHED,
+            ) from None
     changed = [it.change for it in seen if it.same]
     Printer().print(minimized.table(seen))
     if not fails:
-        error(f"it does not fail as it did: {found.failure.words}")
+        now = ledger.seen(found.case)[0]
+        error(f"it does not fail as it did ({found.failure.words}) on {backend.name}: it is {now.words} now")
     for change in changed:
-        error(f"a neighbour fails in the same way: {change}")
+        error(f"a neighbour fails in the same way on {backend.name}: {change}")
     if fails and not changed:
-        click.echo(f"verified: {plural(len(seen), 'case')} one step simpler, and none fails in the same way")
+        click.echo(f"verified: {minimized.counted(seen)}, on {backend.name}")
     return ExitCode.OK if fails and not changed else ExitCode.FAILED
+
+
+def _steps(found: kept.Certificate) -> list[Step]:
+    """The neighbours that a certificate lists, and those that its case has without being listed.
+
+    A search whose budget was spent has listed none, and an earlier attncheck may have known fewer.
+    """
+    listed = {it.case for it in found.neighbours}
+    return [*found.neighbours, *(it for it in neighbours(found.case) if it.case not in listed)]
 
 
 def _one(names: tuple[str, ...]) -> str:

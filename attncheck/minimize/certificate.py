@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
@@ -41,9 +41,8 @@ class Neighbour:
     same: bool
 
 
-def certificate(case: Candidate, ledger: Ledger, failure: Signature) -> tuple[Neighbour, ...]:
-    """Every neighbour with its verdict. Raises Spent."""
-    steps = list(neighbours(case))
+def certificate(steps: Sequence[Step], ledger: Ledger, failure: Signature) -> tuple[Neighbour, ...]:
+    """Every step with its verdict. Raises Spent."""
     ledger.first((step.case for step in steps), failure)
     return tuple(
         Neighbour(it.change, it.case, ledger.seen(it.case)[0].verdict, ledger.fails(it.case, failure)) for it in steps

@@ -16,6 +16,7 @@ from attncheck.engine import sessions
 from attncheck.engine.files import write_whole
 from attncheck.graph.session import session
 from attncheck.minimize.candidate import Candidate, of_text, start
+from attncheck.minimize.certificate import Step
 from attncheck.minimize.search import Minimum
 from attncheck.minimize.signature import Signature
 from attncheck.scenario import from_command_line
@@ -35,7 +36,7 @@ class Certificate:
     """What `minimal.json` holds, as far as running it again needs it.
 
     settings    options of the call, by parameter name
-    neighbours  change in words, case, and the verdict that was seen
+    neighbours  those that are listed
     """
 
     backend: str
@@ -43,7 +44,7 @@ class Certificate:
     runs: tuple[int, int]
     failure: Signature
     case: Candidate
-    neighbours: tuple[tuple[str, Candidate, str], ...]
+    neighbours: tuple[Step, ...]
 
 
 def keep_case(folder: Path, case: Candidate, said: str) -> None:
@@ -113,7 +114,7 @@ def certificate(folder: Path) -> Certificate:
             runs=(data["runs"]["needed"], data["runs"]["of"]),
             failure=Signature.read(data["failure"]),
             case=start(like),
-            neighbours=tuple((it["change"], of_text(it["case"], like), it["verdict"]) for it in data["neighbours"]),
+            neighbours=tuple(Step(it["change"], of_text(it["case"], like)) for it in data["neighbours"]),
         )
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}") from error

@@ -159,7 +159,7 @@ def _searched(
             confirmed = sum(it.failure is not None and same(failure, it.failure) for it in last)
             if not confirmed:
                 return _Found(way[-1], _firm(way, ledger, failure), around=())
-            around = certificate(way[-1], ledger, failure)
+            around = certificate(list(neighbours(way[-1])), ledger, failure)
     except Spent:
         return _Found(way[-1], begin)
     return _Found(way[-1], begin, confirmed, around)

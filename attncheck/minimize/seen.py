@@ -22,6 +22,11 @@ class Seen:
     verdict: str
     margins: tuple[float, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """For a person: how it fails, or the verdict."""
+        return self.verdict if self.failure is None else self.failure.words
+
     @classmethod
     def of(cls, result: Result, *, kernels: bool = False) -> Seen:
         """What a result says. kernels: whether the kernels that ran belong to the failure."""

@@ -38,7 +38,7 @@ class Signature:
     side     "above" or "below" where every wrong element is too large or too small, else empty
     steady   whether so many elements err to that side that the fault is known by it
     text     for a failure without numbers: its message without numbers, names and shapes, so its class, or its signal
-    kernels  where they are to stay: the kernels that ran, as the evidence tells
+    kernels  where they are to stay: the kernels that ran, as the evidence tells, and any other that was wrong
     loose    whether the numbers are others from run to run, so that nothing can be told from them
     """
 
@@ -82,8 +82,7 @@ def signature(result: Result, *, kernels: bool = False) -> Signature | None:
     if result.verdict in _NOT_FAILING:
         return None
     failing = [it for it in result.differences if not it.passed]
-    ran = result.evidence.kernels if kernels and result.evidence is not None else ()
-    found = Signature(str(result.verdict), kernels=tuple(sorted(set(ran))))
+    found = Signature(str(result.verdict), kernels=_ran(result, failing) if kernels else ())
     if not failing:
         first = result.message.splitlines()[0] if result.message else ""
         return replace(found, text=" ".join(_VARIABLE.sub("#", first).split()))
@@ -97,6 +96,13 @@ def signature(result: Result, *, kernels: bool = False) -> Signature | None:
         side=side,
         steady=bool(side) and sum(it.failing for it in failing) >= STEADY,
     )
+
+
+def _ran(result: Result, failing: Sequence[Difference]) -> tuple[str, ...]:
+    """The kernels that ran, and where a policy had a further one run beside the judged one, those that are wrong."""
+    ran = result.evidence.kernels if result.evidence is not None else ()
+    wrong = {it.subject for it in failing if it.against == "oracle"} - {result.kernel}
+    return tuple(sorted({*ran, *wrong}))
 
 
 def _side(failing: Sequence[Difference]) -> str:

@@ -45,13 +45,19 @@ def _numbers(result: Result) -> list[str]:
 def _certificate(it: Minimum) -> list[Line]:
     if not it.certified:
         why = (
-            "the budget was spent before its neighbours were run"
+            "the budget was spent before its neighbours were run; the same call goes on with more of it"
             if not it.neighbours
             else f"it failed in {it.confirmed} of its last runs, or a neighbour fails too"
         )
         return [line(f"not certified: {why}", "caution")]
-    of = plural(len(it.neighbours), "case")
-    return [line(f"1-minimal: {of} one step simpler, and none fails in the same way", "good"), *table(it.neighbours)]
+    return [line(f"1-minimal: {counted(it.neighbours)}", "good"), *table(it.neighbours)]
+
+
+def counted(neighbours: Sequence[Neighbour]) -> str:
+    """What was proved, of neighbours none of which fails in the same way."""
+    if not neighbours:
+        return "there is no case one step simpler"
+    return f"{plural(len(neighbours), 'case')} one step simpler, and none fails in the same way"
 
 
 def table(neighbours: Sequence[Neighbour]) -> list[Line]:

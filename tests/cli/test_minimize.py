@@ -131,7 +131,25 @@ def test_a_certificate_is_verified_and_one_that_does_not_hold_is_not(tmp_path: P
     assert "a neighbour fails in the same way: q_len 8 -> 7" in bad.stderr
     mended = attncheck("minimize", "--verify", "minimal", "--backend", f"{PLANTED}:five_past", folder=tmp_path)
     assert mended.code == 1
-    assert "it does not fail as it did" in mended.stderr
+    now = f"it does not fail as it did (mismatch in output) on {PLANTED}:five_past: it is pass now"
+    assert now in " ".join(mended.stderr.split())
+
+
+def test_verifying_what_was_not_certified_runs_the_neighbours_that_the_search_had_no_time_for(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows", "--evaluations", "4")
+    assert certificate(tmp_path)["neighbours"] == []
+    large = attncheck("minimize", "--verify", "minimal", folder=tmp_path)
+    assert large.code == 1
+    assert "a neighbour fails in the same way" in large.stderr
+    assert "verified" not in large.stdout
+
+
+def test_verifying_may_spend_its_budget_and_proves_nothing_then(tmp_path: Path) -> None:
+    shrink(tmp_path, "six_rows")
+    ran = attncheck("minimize", "--verify", "minimal", "--evaluations", "2", folder=tmp_path)
+    assert ran.code == 6
+    assert "not verified: the budget was spent after 2 evaluations" in ran.stderr
+    assert "verified:" not in ran.stdout
 
 
 def test_a_case_that_does_not_fail_is_exit_code_1(tmp_path: Path) -> None:

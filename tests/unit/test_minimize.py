@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attncheck.backends.base import Evidence
 from attncheck.compare import judge
 from attncheck.engine.events import Result
 from attncheck.minimize.candidate import Candidate, of_text, start
@@ -169,6 +170,18 @@ def failing(got: list[float], tolerance: float = 1e-3) -> Signature:
     seen = signature(Result("c", "b", "", False, verdict, Status.FAILED, differences=(found,), worst=found))
     assert seen is not None
     return seen
+
+
+def test_the_kernel_that_is_wrong_beside_the_one_that_was_chosen_is_one_of_those_that_are_kept() -> None:
+    """Under `--kernel auto` the evidence is that of the chosen kernel, while the failure may be the other one's."""
+    zeros, ones, stated = np.zeros((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1), bool)
+    right = judge.held("output", "output", "naive", "oracle", zeros, zeros, zeros, stated)
+    wrong = judge.held("output", "output", "online", "oracle", ones, zeros, zeros, stated)
+    apart = judge.held("output", "output", "naive", "online", zeros, ones, zeros, stated)
+    result = Result("c", "wgsl", "naive", True, Verdict.MISMATCH, Status.FAILED, differences=(right, wrong, apart))
+    seen = signature(replace(result, evidence=Evidence("llvmpipe", ("naive_scores",))), kernels=True)
+    assert seen is not None
+    assert seen.kernels == ("naive_scores", "online")
 
 
 @pytest.mark.parametrize(
