@@ -23,6 +23,14 @@ def is_id(word: str) -> bool:
     return SEPARATOR in word
 
 
+def packaged(path: str) -> Path | None:
+    """The file or folder inside the package that a path means as ids name it, `shipped/...`, or None."""
+    if not f"{path}/".startswith(ADDRESS):
+        return None
+    found = scenarios_dir() / path.removeprefix(ADDRESS.removesuffix("/")).strip("/")
+    return found if found.exists() else None
+
+
 class Addresses:
     """Loads what is named, each file once.
 
@@ -40,8 +48,13 @@ class Addresses:
         return self._load(scenarios_dir(), ADDRESS)
 
     def at(self, path: str) -> tuple[Scenario, ...]:
-        """The cases of a file or a folder. Raises ScenarioErrors."""
-        return self._load(_there([Path(path), _read(Path(path))]) or Path(path), "")
+        """The cases of a file or a folder; of one inside the package where none here has its name.
+
+        Raises ScenarioErrors.
+        """
+        here = _there([Path(path), _read(Path(path))])
+        inside = packaged(path) if here is None else None
+        return self._load(here or Path(path), "") if inside is None else self._load(inside, ADDRESS)
 
     def matching(self, pattern: str) -> tuple[Scenario, ...]:
         """The cases that an id pattern means; none where a pattern with wildcards matches none.

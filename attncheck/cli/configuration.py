@@ -166,15 +166,16 @@ def paths(found: Configuration | None) -> tuple[str, ...]:
 
     The file is one that `defaults` has accepted. Raises Stop (exit code 2) for a path that is not there.
     """
-    from attncheck.cli.addresses import is_id
+    from attncheck.cli.addresses import is_id, packaged
 
     if found is None:
         return ()
     named = found.table.get(PATHS, ())
-    gone = [one for one in named if not is_id(one) and not (found.base / one).exists()]
+    elsewhere = [one for one in named if not is_id(one) and not (found.base / one).exists()]
+    gone = [one for one in elsewhere if packaged(one) is None]
     if gone:
         raise _invalid(found, [(found.line(PATHS), f"{PATHS}: there is no {one}") for one in gone])
-    return tuple(one if is_id(one) else _shown(found.base / one) for one in named)
+    return tuple(one if is_id(one) or one in elsewhere else _shown(found.base / one) for one in named)
 
 
 def _not_paths(value: object) -> str | None:

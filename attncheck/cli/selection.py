@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attncheck.cli import configuration, models
-from attncheck.cli.addresses import Addresses, is_id
+from attncheck.cli.addresses import SEPARATOR, Addresses, is_id
 from attncheck.cli.configuration import Configuration
 from attncheck.cli.messages import Stop, progress
 from attncheck.engine.run import Given
+from attncheck.graph import vectors
 from attncheck.graph.case import Case
+from attncheck.relations.relation import split
+from attncheck.relations.table import RELATIONS
 from attncheck.reports.numbers import plural
 from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_command_line, override, render_all, select
 from attncheck.scenario.command_line import refuse_beyond
 from attncheck.scenario.expression import parse
 from attncheck.scenario.load import has_scenarios
-from attncheck.scenario.select import BENCH, SET_APART
+from attncheck.scenario.select import BENCH, SET_APART, matches
 from attncheck.vocabulary import ExitCode
 
 Some = TypeVar("Some")
@@ -151,11 +154,23 @@ def _of_word(word: str, addresses: Addresses, base: Path, given: Mapping[str, An
     if models.is_model(word):
         return [models.case(word, base, given)]
     if is_id(word):
-        return addresses.matching(word)
+        return _identified(word, addresses, given)
     inside = models.with_arrays(Path(word))
     _refuse_change(given, inside)
     scenarios = addresses.at(word) if not inside or has_scenarios(Path(word)) else ()
     return [*scenarios, *(models.case(str(path), base, given) for path in inside)]
+
+
+def _identified(word: str, addresses: Addresses, given: Mapping[str, Any]) -> Sequence[Given]:
+    """The cases that an id means: of a file of scenarios, or official tests. Raises Stop for that of a relation."""
+    case, relation = split(word)
+    if relation in RELATIONS:
+        told = f"{word} is a relation of {case}, which `attncheck relate` checks; this command takes the case"
+        raise Stop(told, ExitCode.USAGE)
+    if word.partition(SEPARATOR)[0] != vectors.SUITE:
+        return addresses.matching(word)
+    _refuse_change(given, [word])
+    return [test for test in vectors.vectors() if matches(word, test.id)]
 
 
 def _refuse_stray_feeds(given: Mapping[str, Any]) -> None:

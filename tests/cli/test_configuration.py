@@ -118,7 +118,7 @@ def listed(folder: Path, *words: str) -> tuple[int, list[str], str]:
 
 
 def test_a_run_that_names_nothing_runs_the_paths_of_the_file(folder: Path) -> None:
-    configure(folder, 'paths = ["edges.yaml", "shipped/window.yaml::narrow-band"]\n')
+    configure(folder, 'paths = ["edges.yaml", "shipped/window.yaml"]\n')
     below = folder / "wrong"
     code, ids, _ = listed(below)
     assert code == ExitCode.OK

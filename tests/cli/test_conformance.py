@@ -47,6 +47,18 @@ def test_own_kernels_pass_all_but_bfloat16_beside_the_reference(folder: Path) ->
     assert not [case for case, (_, _, flags) in results.items() if "disputed" in flags]
 
 
+def test_run_and_show_take_the_id_that_is_printed(folder: Path) -> None:
+    test = f"onnx-{VERSION}::attention_4d"
+    ran = attncheck("run", test, "--backend", "ort-cpu", folder=folder)
+    assert (ran.code, "1 passed" in ran.stdout) == (ExitCode.OK, True), ran.text
+    shown = attncheck("show", test, folder=folder)
+    assert (shown.code, shown.stderr) == (ExitCode.OK, "")
+    assert test in shown.stdout
+    changed = attncheck("run", test, "--set", "head_dim=8", folder=folder)
+    assert (changed.code, "which has none" in changed.stderr) == (ExitCode.USAGE, True)
+    assert "no case matches" in attncheck("run", f"onnx-{VERSION}::nothing", folder=folder).stderr
+
+
 def test_the_page_says_how_many_tests_each_backend_passes(folder: Path) -> None:
     page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     if VERSION not in page:

@@ -73,3 +73,10 @@ def test_a_model_is_told_how_to_become_a_scenario(folder: Path) -> None:
     ran = attncheck("relate", "m.onnx", folder=folder)
     assert ran.code == ExitCode.NOTHING
     assert "a model has no axes of which a twin is made; `attncheck extract` makes a scenario of it" in ran.stderr
+
+
+def test_the_id_of_a_relation_is_sent_to_the_command_that_takes_it(folder: Path) -> None:
+    for command in ("run", "show"):
+        told = attncheck(command, "edges.yaml::plain/packed", folder=folder)
+        assert told.code == ExitCode.USAGE, told.text
+        assert "is a relation of edges.yaml::plain, which `attncheck relate` checks" in told.stderr

@@ -49,3 +49,18 @@ def test_a_file_that_is_not_there_is_named_as_typed(here: Path) -> None:
     with pytest.raises(ScenarioErrors) as wrong:
         found(here, "c%0Ad.yaml::*")
     assert [it.file for it in wrong.value.diagnostics] == ["c%0Ad.yaml"]
+
+
+@pytest.mark.parametrize("word", ["shipped/sessions.yaml", "shipped/sessions.yaml::*", "shipped", "shipped/"])
+def test_the_file_or_folder_of_a_shipped_id_is_a_path_too(word: str, here: Path) -> None:
+    ids = found(here, word)
+    assert "shipped/sessions.yaml::decode:op=gqa" in ids
+    assert all(it.startswith("shipped/") for it in ids)
+
+
+def test_a_path_that_is_there_goes_before_a_shipped_one(here: Path) -> None:
+    (here / "shipped").mkdir()
+    (here / "shipped" / "sessions.yaml").write_text(TEXT % "mine", encoding="utf-8")
+    assert found(here, "shipped/sessions.yaml") == ["shipped/sessions.yaml::mine"]
+    with pytest.raises(ScenarioErrors):
+        found(here, "shipped/nothing.yaml")
