@@ -10,7 +10,7 @@ from attncheck.reports.lines import Line, Role, Span, shorten, usual_head
 INDENT = "  "
 LABEL = 12
 """Room for backend and kernel, as in ``wgsl online*``."""
-DIFFERENCE, TOLERANCE, MARGIN = 9, 8, 8
+ERROR, TOLERANCE, MARGIN = 9, 8, 8
 """Widths of the number columns, with the blanks before them."""
 VERDICT = 9
 """The longest verdict that comes with numbers (``nonfinite``); on a terminal, longer ones reach into the margin's
@@ -39,7 +39,7 @@ class Cells:
 
     case: str
     label: str
-    difference: str
+    error: str
     tolerance: str
     margin: str
     verdict: str
@@ -70,7 +70,7 @@ class Layout:
         whole = max([LABEL, *(column + len(KERNEL) for column in columns)])
         if width is None:
             return cls(None, min(longest, WIDEST_ID), whole, notes_in_row=True, names=_shortened(ids, longest))
-        fixed = len(INDENT) + 2 + DIFFERENCE + TOLERANCE + MARGIN + 2 + VERDICT
+        fixed = len(INDENT) + 2 + ERROR + TOLERANCE + MARGIN + 2 + VERDICT
         label = whole if longest + whole + fixed <= width else max([LABEL, *columns])
         room = width - label - fixed
         if longest + len(NOTE) <= room:
@@ -86,7 +86,7 @@ class Layout:
         titles = "".join(
             (
                 "  " + "backend".ljust(self.label),
-                "max diff".rjust(DIFFERENCE),
+                "error".rjust(ERROR),
                 "tol".rjust(TOLERANCE),
                 "margin".rjust(MARGIN),
                 "  verdict",
@@ -97,7 +97,7 @@ class Layout:
     def row(self, cells: Cells) -> Line:
         """One row; only ids are ever shortened, never a number."""
         numbers = (
-            cells.difference.rjust(DIFFERENCE) + cells.tolerance.rjust(TOLERANCE) + cells.margin.rjust(MARGIN) + "  "
+            cells.error.rjust(ERROR) + cells.tolerance.rjust(TOLERANCE) + cells.margin.rjust(MARGIN) + "  "
         )
         excess = len(cells.verdict) - VERDICT
         if self.width is not None and excess > 0 and numbers.endswith(" " * excess):

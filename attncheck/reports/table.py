@@ -169,6 +169,6 @@ def _cells(result: Result, note: str) -> Cells:
     numbers = ("", "", "")
     worst = rows.told(result)
     if worst is not None:
-        numbers = (number(worst.max_abs), number(worst.tolerance), margin(worst.margin))
+        numbers = (number(worst.error), number(worst.tolerance), margin(worst.margin))
     role = STATUS_ROLES[result.status]
     return Cells(result.case, describe.label(result), *numbers, verdict=verdict, role=role, note=note)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .frozen import attncheck
 
 OWN = """\
@@ -52,5 +54,19 @@ def test_a_scenarios_own_tolerance_replaces_the_derived_one_for_the_backends_it_
     assert {found["of-all", name]["tolerance"] for name in ("wgsl", "ort-cpu")} == {100}
     assert found["of-all", "wgsl"]["flags"] == ["vacuous"]
 
-    assert re.search(r"backend +max diff +tol +margin +verdict", ran.stdout)
+    assert re.search(r"backend +error +tol +margin +verdict", ran.stdout)
     assert re.search(r"of-all +wgsl naive\*? +\S+ +100 +<0\.001 +pass", ran.stdout), ran.stdout
+
+
+def test_error_tolerance_and_margin_of_a_row_are_those_of_one_element(tmp_path: Path) -> None:
+    """In float16 the largest difference is that of a large element, whose tolerance is larger still."""
+    words = ("--case", "op=attention q_len=4 past_len=20 dtype=float16 softcap=1e5", "--reference", "none")
+    ran = attncheck("run", *words, "--report", "json=report.json", folder=tmp_path, width=160)
+    assert ran.code == 0, ran.text
+    (result,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["cases"][0]["results"]
+    assert result["max_abs"] > 1.5 * result["error"]
+    row = re.search(r"softcap=100000 +wgsl \S+ +(\S+) +(\S+) +(\S+) +pass", ran.stdout)
+    assert row, ran.stdout
+    error, tolerance, margin = map(float, row.groups())
+    assert error == pytest.approx(result["error"], rel=0.06)
+    assert margin == pytest.approx(error / tolerance, rel=0.1)
