@@ -10,7 +10,7 @@ from attncheck.backends import environments
 from attncheck.backends.base import Backend, Hello
 from attncheck.engine import run
 from attncheck.engine.events import CaseFinished, Result
-from attncheck.engine.lane import Lane
+from attncheck.engine.lane import Lane, end
 from attncheck.engine.related import Relating
 
 
@@ -79,7 +79,4 @@ class Evaluator:
 
     def end(self) -> None:
         """End every worker now, whatever it does."""
-        for lane in self._lanes:
-            lane.end()
-        for lane in self._lanes:
-            lane.join()
+        end(self._lanes)

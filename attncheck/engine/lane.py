@@ -275,5 +275,13 @@ class Lane:
         )
 
 
+def end(lanes: Sequence[Lane]) -> None:
+    """End the workers of all `lanes` now, whatever they do, and wait until they have ended."""
+    for lane in lanes:
+        lane.end()
+    for lane in lanes:
+        lane.join()
+
+
 def _failed(request: Request, verdict: Verdict, message: str, stderr: str = "") -> Outcome:
     return Outcome(request.kernel, failure=verdict, message=message, stderr=stderr, instead=request.instead)

@@ -26,7 +26,7 @@ from attncheck.engine.events import (
     RunStarted,
 )
 from attncheck.engine.expectations import Expectations
-from attncheck.engine.lane import Attempt, Call, Lane
+from attncheck.engine.lane import Attempt, Call, Lane, end
 from attncheck.graph import read
 from attncheck.graph.case import Case
 from attncheck.graph.session import Session
@@ -105,12 +105,9 @@ def run(
     backends = (*candidates, *([reference] if reference is not None else []))
     names = tuple(backend.name for backend in backends)
     yield RunStarted(len(given), names, reference.name if reference else None, options.settings, options.commands)
-    lanes = [
-        Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
-        for backend in backends
-    ]
+    opened = lanes(backends, options)
     try:
-        ready = yield from _start(lanes, options)
+        ready = yield from _start(opened, options)
         if any(lane.backend is not reference for lane in ready):
             for event in _cases(given, ready, reference, options):
                 tally.count(event)
@@ -122,13 +119,18 @@ def run(
         yield tally.finished(interrupted=True)
         raise
     finally:
-        for lane in lanes:
-            lane.end()
-        for lane in lanes:
-            lane.join()
+        end(opened)
     if options.comparison is not None:
         yield options.comparison.compared(__version__, complete=tally.cases == len(given))
     yield tally.finished(interrupted=options.cancelled.is_set())
+
+
+def lanes(backends: Sequence[Backend], options: Options) -> list[Lane]:
+    """A lane for each backend, not yet started."""
+    return [
+        Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
+        for backend in backends
+    ]
 
 
 def _start(lanes: Sequence[Lane], options: Options) -> Generator[Event, None, list[Lane]]:

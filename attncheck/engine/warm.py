@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import wait
 from functools import partial
 
 from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.engine import run
 from attncheck.engine.events import CaseFinished
-from attncheck.engine.lane import Lane
+from attncheck.engine.lane import Lane, end
 from attncheck.engine.related import Relating
-
-Told = Callable[[str, str], None]
-"""Takes a backend's name and a line on what goes on: making an environment may take a minute."""
+from attncheck.engine.single import Told
 
 
 class Warm:
@@ -23,10 +21,7 @@ class Warm:
         """`reference` is one of `backends`, or None."""
         self._reference = reference
         self._options = options
-        self._lanes = [
-            Lane(backend, options.time_limit, options.repeat, options.expectations.quarantine, options.memory_limit)
-            for backend in backends
-        ]
+        self._lanes = run.lanes(backends, options)
         self._ready: list[Lane] = []
         self._pending: dict[str, run.Pending | Relating | CaseFinished] = {}
         self._finished: dict[str, CaseFinished] = {}
@@ -63,7 +58,4 @@ class Warm:
 
     def end(self) -> None:
         """End every worker now, whatever it does."""
-        for lane in self._lanes:
-            lane.end()
-        for lane in self._lanes:
-            lane.join()
+        end(self._lanes)

@@ -42,7 +42,6 @@ BLOCK = 1 << 20
 """Scores in flight at once (8 MiB an array of them): bounds the memory whatever the shape."""
 
 
-
 @dataclass(frozen=True)
 class _Operands:
     """What the softmax works on: q [batch, kv_heads, group, rows, head_dim], k and v [batch, kv_heads, slots, dim].

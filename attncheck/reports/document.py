@@ -30,7 +30,7 @@ from attncheck.engine.events import (
     RunStarted,
 )
 from attncheck.graph.case import Origin
-from attncheck.reports import describe, explanation
+from attncheck.reports import describe, explanation, rows
 from attncheck.reports.entries import (
     Alone,
     BackendEntry,
@@ -234,9 +234,8 @@ def _result(it: Result, origin: Origin, commands: Commands | None) -> ResultEntr
 
 
 def _shrinking(it: Result, origin: Origin, commands: Commands | None) -> str:
-    """The command that shrinks a failure: a model has no axes, and the reference is no suspect."""
-    suspect = it.status is Status.FAILED and not it.reference and isinstance(origin, Scenario)
-    return commands.minimize(origin.id, it.backend) if suspect and commands is not None else ""
+    """The command that shrinks a failure."""
+    return commands.minimize(origin.id, it.backend) if commands is not None and rows.shrinks(it, origin) else ""
 
 
 def _noticed(it: Sharpness) -> Noticed:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from attncheck.compare.difference import Difference
 from attncheck.engine.events import Result
+from attncheck.graph.case import Origin
+from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status
 
 
@@ -25,12 +27,12 @@ def visible(results: Sequence[Result], *, every: bool = False) -> tuple[Result, 
 
 def failures(results: Sequence[Result]) -> tuple[Result, ...]:
     """The results that make a run fail."""
-    return tuple(result for result in results if fails(result))
+    return tuple(result for result in results if result.fails)
 
 
-def fails(result: Result) -> bool:
-    """Whether it makes a run fail."""
-    return result.fails
+def shrinks(result: Result, origin: Origin) -> bool:
+    """Whether `minimize` takes this failure: a model has no axes, and the reference is no suspect."""
+    return result.status is Status.FAILED and not result.reference and isinstance(origin, Scenario)
 
 
 def told(result: Result) -> Difference | None:

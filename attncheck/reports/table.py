@@ -25,7 +25,6 @@ from attncheck.reports.layout import Cells, Layout, file_of
 from attncheck.reports.lines import BLANK, STATUS_ROLES, Line, line, paragraph
 from attncheck.reports.numbers import margin, number, plural
 from attncheck.reports.strip import BLOCKS
-from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Flag, Status, Verdict
 
 DETAIL_INDENT = "    "
@@ -108,9 +107,9 @@ class Table:
         return lines
 
     def _note_what_to_shrink(self, event: CaseFinished, failing: Sequence[Result]) -> None:
-        """The first scenario that fails on a candidate: a model has no axes, and the reference is no suspect."""
-        candidate = next((it.backend for it in failing if not it.reference and it.status is Status.FAILED), None)
-        if self._shrink is not None and not self._to_shrink and candidate and isinstance(event.origin, Scenario):
+        """The first that `minimize` takes."""
+        candidate = next((it.backend for it in failing if rows.shrinks(it, event.origin)), None)
+        if self._shrink is not None and not self._to_shrink and candidate:
             self._to_shrink = self._shrink(event.origin.id, candidate)
 
     def _heading(self, file: str) -> list[Line]:
@@ -132,7 +131,7 @@ class Table:
 
     def _explanation(self, result: Result) -> list[Line]:
         """What a row cannot hold: of a failure the six lines that say most, and to whom wants it all that there is."""
-        if self._detail is not Detail.VERBOSE and rows.fails(result):
+        if self._detail is not Detail.VERBOSE and result.fails:
             command = self._inspect(result.case, result.backend) if self._inspect is not None else ""
             return failure.lines(result, self._layout.width, self._ramp, command)
         lines: list[Line] = []

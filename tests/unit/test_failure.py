@@ -11,7 +11,6 @@ from attncheck.compare.picture import Axis, Cell, Map
 from attncheck.engine.events import AtStep, Attribution, CaseFinished, Result
 from attncheck.oracle.conventions import Convention
 from attncheck.reports import failure
-from attncheck.reports.rows import fails
 from attncheck.reports.strip import ASCII, BLOCKS, strip
 from attncheck.vocabulary import Flag, Verdict
 from tests.cli import events
@@ -44,7 +43,7 @@ FAILING = [
     for event in events.every_verdict()
     if isinstance(event, CaseFinished)
     for it in event.results
-    if fails(it)
+    if it.fails
 ]
 WORST = wrong(
     picture=PICTURE,
