@@ -12,8 +12,8 @@ from attncheck.problem import Problem
 MOST_ROWS = 16
 """Query rows of one batch entry up to which it serves: more are a prefill."""
 
-BLOCK = 256
-"""Keys between two steps of the running maximum; slices are multiples of it."""
+BLOCK = 512
+"""What slices are multiples of: on a GPU shorter ones spend much of their time on beginning and ending."""
 
 DIMS = (64, 128, 256)
 """What head dims are rounded up to, so that few pipelines serve all."""
@@ -21,8 +21,15 @@ DIMS = (64, 128, 256)
 SCRATCH = 0.02
 """Most bytes of partial results for a byte of keys and values in a full slice; a short last slice adds to it."""
 
+TEAM, INVOCATIONS = 32, 128
+"""Invocations of a team that exchange products, unless a key has more words, and of a workgroup on a GPU."""
+
 SLICE_ROUNDS = 48_000
 """Most rounds of the loops of one invocation: llvmpipe silently ends them after 65,535."""
+
+
+ROWS, ABREAST, SUMS = 4, 4, 4
+"""Of decode.wgsl: packed rows of a workgroup; keys that an invocation reads, and sums that it gives out, at once."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +42,26 @@ class Form:
     team: int
 
     @property
-    def rows(self) -> int:
-        """Query rows of a workgroup."""
-        return 4 * self.teams
+    def tile(self) -> int:
+        """Keys of a team between two barriers."""
+        return ABREAST * self.team // self.parts
 
     @property
-    def memory(self) -> int:
-        """Bytes of workgroup memory."""
-        parts = self.dim // self.width
-        return 16 * self.teams * (4 * self.team // parts * (parts + 1) + BLOCK)
+    def parts(self) -> int:
+        """Words of a key."""
+        return self.dim // self.width
 
     @property
     def rounds(self) -> float:
         """Rounds of the loops of an invocation for a key, at most."""
-        parts = self.dim // self.width
-        tile = 4 * self.team // parts
-        return (parts + 2) / tile + (tile + BLOCK // self.team + 1) / BLOCK
+        return (1 + -(-self.tile * ROWS // self.team) * self.parts) / (self.teams * self.tile)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What stands before the shader's text."""
+        pool = max(self.teams * self.tile * (self.parts + 1), SUMS * self.teams * self.team)
+        sizes = {"TEAMS": self.teams, "TEAM": self.team, "POOL": pool}
+        return {"WIDTH": self.width, "DIM": self.dim} | sizes
 
 
 def lacks(problem: Problem, _: Limits) -> str | None:
@@ -67,51 +78,46 @@ def lacks(problem: Problem, _: Limits) -> str | None:
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     """The slices that any row goes over, then their merge."""
     problem = draft.problem
-    form = form_of(problem, draft.limits)
-    row_tiles = -(-problem.group * problem.rows // form.rows)
-    slices = sliced(draft, slice_of(problem), row_tiles * form.rows)
+    form = form_of(problem, software=draft.limits.software)
+    row_tiles = -(-problem.group * problem.rows // ROWS)
+    slices = sliced(draft, slice_of(problem), row_tiles * ROWS)
     _split(draft, given, form, slices)
     merge(draft, given, slices, output)
 
 
-def form_of(problem: Problem, limits: Limits) -> Form:
-    """Two teams where there are rows for them and memory; smaller ones on a processor, which runs them one by one."""
+def form_of(problem: Problem, *, software: bool) -> Form:
+    """Teams of the size of most subgroups, or of a key; one on a processor, which runs invocations one by one."""
     width = _width(problem)
     dim = next(each for each in DIMS if max(problem.head_dim, problem.v_head_dim) <= each)
-    if limits.software:
-        return Form(width, dim, 1, 32 if dim // width <= 16 else 64)
-    wide = Form(width, dim, 2, 128)
-    if problem.group * problem.rows > 4 and wide.memory <= limits.workgroup_bytes:
-        return wide
-    return Form(width, dim, 1, 128)
+    team = max(TEAM, dim // width)
+    return Form(width, dim, 1 if software else INVOCATIONS // team, team)
 
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    partial_bytes = -(-problem.group * problem.rows // 4) * 4 * row_bytes(problem)
+    partial_bytes = -(-problem.group * problem.rows // ROWS) * ROWS * row_bytes(problem)
     key_bytes = (problem.head_dim + problem.v_head_dim) * 16 // _width(problem)
     blocks = max(1, -(-int(partial_bytes / (SCRATCH * key_bytes)) // BLOCK))
-    dim = next(each for each in DIMS if max(problem.head_dim, problem.v_head_dim) <= each)
-    most = int(SLICE_ROUNDS / Form(_width(problem), dim, 1, 64).rounds) // BLOCK
+    most = int(SLICE_ROUNDS / form_of(problem, software=True).rounds) // BLOCK
     return BLOCK * min(blocks, most)
 
 
 def _split(draft: Draft[Problem], given: Operands, form: Form, slices: Slices) -> None:
     problem = draft.problem
-    row_tiles = slices.rows // form.rows
+    row_tiles = slices.rows // ROWS
     params: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles, "head_dim": problem.head_dim}
     params |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
-    params |= given.query.strides("query") | given.bias.params
+    params |= given.query.place("query") | given.bias.params
     words = given.key.strides("key") | given.value.strides("value")
     params |= {name: stride // form.width for name, stride in words.items()}
-    constants = {"WIDTH": form.width, "DIM": form.dim, "TEAMS": form.teams, "TEAM": form.team, "BLOCK": BLOCK}
+    aliases = {"query_elem": given.query.elem}
     operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
     bindings = (*operands, given.bias.buffer, slices.partials)
     for part, ranges, skips in given.parts(problem, draft.limits):
         total = (part.end - part.first) * row_tiles * slices.count
         place = {"total": total, "first_member": part.first}
         place |= {name: skip // form.width for name, skip in skips.items()}
-        draft.dispatch("decode", {}, params | place, bindings, total, constants, ranges=ranges)
+        draft.dispatch("decode", aliases, params | place, bindings, total, form.constants, ranges=ranges)
 
 
 def _width(problem: Problem) -> int:

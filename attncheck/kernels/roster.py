@@ -41,7 +41,7 @@ ROSTER: dict[str, Member] = {
     "online": Member(online.attend),
     "flash": Member(flash.attend, flash.lacks, as_given=True),
     "matrix": Member(matrix.attend, matrix.lacks, "mixed", as_given=True),
-    "decode": Member(decode.attend, decode.lacks),
+    "decode": Member(decode.attend, decode.lacks, as_given=True),
 }
 """Name, as in `--kernel`, to kernel."""
 

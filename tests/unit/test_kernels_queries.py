@@ -77,7 +77,7 @@ def test_flash_is_told_the_dtype_of_queries(rotary: str | None, elem: str) -> No
     assert staged(found) == (rotary is not None)
 
 
-@pytest.mark.parametrize("kernel", ["naive", "online", "decode"])
+@pytest.mark.parametrize("kernel", ["naive", "online"])
 def test_the_other_kernels_read_float32(kernel: str) -> None:
     assert staged(planned(drawn(), kernel))
     assert staged(planned(packed(drawn("float32")), kernel))
