@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import platform
 import re
 import shlex
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from attncheck import __version__
 from attncheck.backends.tables import Table
-from attncheck.bundle import fresh, issue, script, words
+from attncheck.bundle import endings, fresh, issue, script, words
 from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, OURS, TABLE, Again, again
 from attncheck.bundle.fresh import Rerun
 from attncheck.bundle.runtimes import beside
@@ -31,7 +32,6 @@ from attncheck.graph.session import session
 from attncheck.scenario import ScenarioErrors, load
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.written import file_text
-from attncheck.vocabulary import Flag
 
 CASE, MODEL, INPUTS, EXPECTED = "case.yaml", "model.onnx", "inputs.npz", "expected.npz"
 SCENARIO = "failing"
@@ -40,8 +40,8 @@ SCENARIO = "failing"
 MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT)
 """A folder with one of these may be written into: a bundle, or what minimize has left."""
 
-MORE_RUNS = 10
-"""How often the script tries a failure that does not show in every run."""
+MORE_RUNS, MOST_RUNS = 10, 200
+"""How often the script tries a failure that does not show in every run: so often at least, and at most."""
 
 _NUMBERED = re.compile(r"[a-z]+-\d+\.[a-z]+")
 
@@ -137,7 +137,7 @@ def write(
 def _fill(
     made: Path, it: Subject, scenario: Scenario | None, minimal: Mapping[str, Any] | None, run: Again, parts: Piece
 ) -> Rerun:
-    case = _case_file(made, it, scenario, run)
+    case = _case_file(made, scenario, run, words.title(it, minimal))
     for number, call in enumerate(it.calls):
         model, inputs, expected = (numbered(name, it)[number] for name in (MODEL, INPUTS, EXPECTED))
         stated = {answer.output: np.where(answer.stated, answer.values, np.nan) for answer in call.answers}
@@ -160,24 +160,31 @@ def _fill(
 
 def _shown(made: Path, it: Subject, parts: Piece, minimal: Mapping[str, Any] | None) -> tuple[str, Rerun]:
     """The script, and what it came to. A failure that does not show in every run is tried more often."""
-    about = words.about(it, minimal)
-    text, rerun = _run(made, it, parts, about, MORE_RUNS if _flaky(it, minimal) else 1)
+    told = words.title(it, minimal), words.about(it, minimal)
+    often = _tries(it, minimal)
+    text, rerun = _run(made, it, parts, told, often if words.flaky(it, minimal) else 1)
     if rerun.code == 0:
-        again = _run(made, it, parts, about, MORE_RUNS)
-        text, rerun = again if again[1].code is not None else _run(made, it, parts, about, 1)
+        again = _run(made, it, parts, told, often)
+        text, rerun = again if again[1].code is not None else _run(made, it, parts, told, 1)
     for cache in made.rglob("__pycache__"):
         shutil.rmtree(cache, ignore_errors=True)
     return text, rerun
 
 
-def _flaky(it: Subject, minimal: Mapping[str, Any] | None) -> bool:
-    """Whether it is known to fail in some runs only."""
-    runs = minimal.get("runs") if minimal is not None else None
-    return Flag.FLAKY in it.result.flags or (isinstance(runs, Mapping) and runs.get("of", 1) > 1)
+def _tries(it: Subject, minimal: Mapping[str, Any] | None) -> int:
+    """How often the script tries: so that a failure as rare as it was seen to be is missed once in a thousand times.
+
+    In children it is tried so often squared.
+    """
+    failed, of = words.how_often(minimal)
+    if endings.needs_child(it.result.verdict) or not 0 < failed < of:
+        return MORE_RUNS
+    return max(MORE_RUNS, min(MOST_RUNS, math.ceil(math.log(1e-3) / math.log1p(-failed / of))))
 
 
-def _run(made: Path, it: Subject, parts: Piece, about: str, runs: int) -> tuple[str, Rerun]:
-    text = script.text(it, parts, words.title(it), about, fresh.version(it.launch.python), runs)
+def _run(made: Path, it: Subject, parts: Piece, told: tuple[str, str], runs: int) -> tuple[str, Rerun]:
+    title, about = told
+    text = script.text(it, parts, title, about, fresh.version(it.launch.python), runs)
     (made / script.NAME).write_text(text, encoding="utf-8")
     return text, fresh.rerun(made / script.NAME, it.launch.python, it.launch.environment)
 
@@ -188,11 +195,11 @@ def _within(settings: Any, run: Again) -> dict[str, Any]:
     return {**(settings if isinstance(settings, dict) else {}), **named}
 
 
-def _case_file(made: Path, it: Subject, scenario: Scenario | None, run: Again) -> str | None:
+def _case_file(made: Path, scenario: Scenario | None, run: Again, title: str) -> str | None:
     """Write the scenario as a file, where it loads and gives the same case again; its text."""
     if scenario is None:
         return None
-    heading = f"{words.title(it)}\nRun it, in this folder: {run.command(CASE)}"
+    heading = f"{title}\nRun it, in this folder: {run.command(CASE)}"
     text = file_text(scenario, SCENARIO, heading)
     (made / CASE).write_text(text, encoding="utf-8")
     try:
@@ -225,6 +232,7 @@ def _environment(it: Subject, rerun: Rerun, run: Again, needs: Sequence[str]) ->
         "platform": platform.platform(),
         "requirements": list(it.required),
         "environment": dict(it.launch.environment),
+        "gpu": fresh.choosing(),
         "repro": {
             "install": f"pip install {shlex.join(needs)}",
             "exit_code": rerun.code,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,11 @@ KEPT = (
 """Variables that any program has; of others only those that choose a GPU, by their first letters."""
 
 _OF_GPUS = ("VK_", "XDG_", "MESA_", "LIBGL_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_")
+
+_CHOOSING = re.compile(r"(VK|MESA|LIBGL)_.+|.+_VISIBLE_DEVICES")
+"""Those of them that say which GPU, or whose driver."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 LIMIT = 300.0
 """Seconds that the script may take."""
@@ -34,7 +40,8 @@ class OnlyBeside(importlib.abc.MetaPathFinder):
         return found
 
 sys.meta_path.insert(0, OnlyBeside())
-sys.path += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+# In front, as any Python has it: what is installed as well may be another version.
+sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
 sys.argv = sys.argv[1:]
 runpy.run_path(os.path.abspath(sys.argv[0]), run_name="__main__")
 """
@@ -93,8 +100,13 @@ def _places() -> dict[str, str]:
 
 
 def _without(said: str, folder: Path) -> str:
-    """What was printed, files of the folder by their names: where they lie is nobody's matter."""
-    return said.replace(f"{folder}{os.sep}", "")
+    """What was printed, without colours, files of the folder by their names: where they lie is nobody's matter."""
+    return _COLOUR.sub("", said).replace(f"{folder}{os.sep}", "")
+
+
+def choosing() -> dict[str, str]:
+    """The variables of this process that choose a GPU or its driver."""
+    return {name: value for name, value in sorted(os.environ.items()) if _CHOOSING.fullmatch(name)}
 
 
 def version(python: str | None) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from attncheck.bundle.subject import Subject
-from attncheck.oracle.conventions import followed
+from attncheck.oracle.conventions import Convention, followed
 from attncheck.reports import describe
 from attncheck.reports.numbers import number
-from attncheck.vocabulary import Verdict
+from attncheck.vocabulary import Flag, Verdict
 
 _WITHOUT_NUMBERS: Mapping[Verdict, str] = {
     Verdict.CRASH: "ends the process",
@@ -24,13 +24,35 @@ _WITHOUT_NUMBERS: Mapping[Verdict, str] = {
 }
 
 
-def title(it: Subject) -> str:
-    """One line: operator, what goes wrong, where it ran."""
-    return f"{it.problem.op.rpartition('.')[2]}: {_what(it)} ({where(it)})"
+def title(it: Subject, minimal: Mapping[str, Any] | None = None) -> str:
+    """One line: operator, what goes wrong, where it ran; `minimal` as for `numbers`."""
+    often = ", in some runs only" if flaky(it, minimal) else ""
+    return f"{it.problem.op.rpartition('.')[2]}: {_what(it, minimal)}{often} ({where(it)})"
 
 
-def _what(it: Subject) -> str:
-    worst = it.worst
+def flaky(it: Subject, minimal: Mapping[str, Any] | None) -> bool:
+    """Whether it is known to fail in some runs only."""
+    return Flag.FLAKY in it.result.flags or how_often(minimal)[1] > 1
+
+
+def how_often(minimal: Mapping[str, Any] | None) -> tuple[int, int]:
+    """In how many of how many runs of each case `minimize` has seen it fail; 1 of 1 where it always did."""
+    runs = (minimal or {}).get("runs")
+    if not isinstance(runs, Mapping) or runs.get("of", 1) == 1:
+        return 1, 1
+    return int(runs.get("confirmed", runs["of"])), int(runs["of"])
+
+
+def open_question(it: Subject, minimal: Mapping[str, Any] | None) -> Convention | None:
+    """The other reading that it surely follows, where nobody's text settles which one is right."""
+    found, sure = _reading(it, minimal)
+    return found if found is not None and sure and not found.settled else None
+
+
+def _what(it: Subject, minimal: Mapping[str, Any] | None) -> str:
+    worst, convention = it.worst, open_question(it, minimal)
+    if convention is not None:
+        return f"{convention.reading}, which no text of it settles"
     if worst is None:
         if it.problem.invalid and it.result.verdict is Verdict.ERROR and it.result.evidence is not None:
             return "gives numbers for a graph that must be refused"
@@ -71,7 +93,7 @@ def numbers(it: Subject, minimal: Mapping[str, Any] | None = None) -> list[str]:
     if it.problem.invalid and result.verdict is Verdict.ERROR and result.evidence is not None:
         return [f"It must be refused: {it.problem.invalid}."]
     if worst is None:
-        return [f"{result.verdict}: {result.message}"]
+        return [f"{result.verdict}: {result.message}", *_instead(it), *_often(it, minimal)]
     lines = [*describe.worst(worst)]
     if math.isfinite(worst.error):
         lines.append(f"off by {number(worst.error)}, where rounding may lead {number(worst.tolerance)} away")
@@ -79,18 +101,48 @@ def numbers(it: Subject, minimal: Mapping[str, Any] | None = None) -> list[str]:
     lines += _convention(it, minimal)
     lines += describe.others(result.differences, worst)
     lines += describe.attribution(result.attribution, numbers=False) if result.attribution is not None else []
-    return lines
+    return [*lines, *_often(it, minimal)]
+
+
+def _instead(it: Subject) -> list[str]:
+    """Of a failure without numbers: what must come instead, and what the reference does."""
+    must = [f"it must be refused, by an error: {it.problem.invalid}"] if it.problem.invalid else []
+    if it.reference is None:
+        return must
+    right = "refuses it" if it.problem.invalid else "computes it, and is right"
+    does = {Verdict.PASS: right, Verdict.UNSUPPORTED: "does not take this case"}
+    return [*must, f"{it.reference.backend} {does.get(it.reference.verdict, f'fails too: {it.reference.verdict}')}"]
+
+
+def _often(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
+    """That it does not fail in every run, and how often it does where that is known."""
+    failed, of = how_often(minimal)
+    if of > 1:
+        return [f"flaky: it failed in {failed} of {of} runs"]
+    return ["flaky: it does not fail in every run"] if flaky(it, minimal) else []
 
 
 def _convention(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
     """Which other reading of the text these numbers follow, and how sure that is of a case that was shrunk."""
-    found = it.result.convention
+    found, sure = _reading(it, minimal)
     if found is None:
         return []
-    if not minimal or not isinstance(minimal.get("failure"), Mapping):
-        return describe.convention(found)
-    before = set(minimal["failure"].get("wrong", ())) & set(it.result.wrong)
-    if followed(it.problem, sorted(before)) == found:
-        return [*describe.convention(found), "the larger case that this one was shrunk from is alike in that"]
     first, *rest = describe.convention(found)
-    return [f"in this smallest case only, and so perhaps by chance, like {first}", *rest]
+    if not sure:
+        return [f"in this smallest case only, and so perhaps by chance, like {first}", *rest]
+    shrunk = ["the larger case that this one was shrunk from is alike in that"] if _shrunk(minimal) else []
+    return [first, *rest, *shrunk]
+
+
+def _reading(it: Subject, minimal: Mapping[str, Any] | None) -> tuple[Convention | None, bool]:
+    """The other reading that its numbers follow, and whether the case before shrinking followed it too."""
+    found = it.result.convention
+    if found is None or minimal is None or not _shrunk(minimal):
+        return found, True
+    before = set(minimal["failure"].get("wrong", ())) & set(it.result.wrong)
+    return found, followed(it.problem, sorted(before)) == found
+
+
+def _shrunk(minimal: Mapping[str, Any] | None) -> bool:
+    """Whether it is known how the case failed that this one was shrunk from."""
+    return bool(minimal) and isinstance((minimal or {}).get("failure"), Mapping)

@@ -33,20 +33,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A step that was run; `same` says whether it fails in the same way."""
+    """A step that was run; `same` says whether it fails in the same way, `said` why there are no numbers."""
 
     change: str
     case: Candidate
     verdict: str
     same: bool
+    said: str = ""
 
 
 def certificate(steps: Sequence[Step], ledger: Ledger, failure: Signature) -> tuple[Neighbour, ...]:
     """Every step with its verdict. Raises Spent."""
     ledger.first((step.case for step in steps), failure)
-    return tuple(
-        Neighbour(it.change, it.case, ledger.seen(it.case)[0].verdict, ledger.fails(it.case, failure)) for it in steps
-    )
+    return tuple(_run(step, ledger, failure) for step in steps)
+
+
+def _run(step: Step, ledger: Ledger, failure: Signature) -> Neighbour:
+    seen = ledger.seen(step.case)[0]
+    return Neighbour(step.change, step.case, seen.verdict, ledger.fails(step.case, failure), seen.said)
 
 
 def neighbours(case: Candidate) -> Iterator[Step]:

@@ -91,7 +91,13 @@ def _document(it: Minimum, backend: str, settings: Mapping[str, Any]) -> dict[st
         "failure": asdict(it.failure),
         "runs": {"needed": it.runs.needed, "of": it.runs.of, "confirmed": it.confirmed},
         "neighbours": [
-            {"change": each.change, "case": each.case.text, "verdict": each.verdict, "same": each.same}
+            {
+                "change": each.change,
+                "case": each.case.text,
+                "verdict": each.verdict,
+                "same": each.same,
+                **({"said": each.said} if each.said else {}),
+            }
             for each in it.neighbours
         ],
         "also_found": [{"failure": asdict(seen), "case": case.text} for seen, case in it.others],

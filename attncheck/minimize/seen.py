@@ -9,6 +9,7 @@ from typing import Any
 
 from attncheck.engine.events import Result
 from attncheck.minimize.signature import Signature, signature
+from attncheck.vocabulary import Verdict
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,14 @@ class Seen:
     """What a case came to: how it fails, None where it does not, and the verdict in a word.
 
     margins  of every output that is wrong the largest error as a multiple of its tolerance; none where no numbers came
+    said     the first line of what was said where it does not pass and there are no numbers: an error, why it is
+             unsupported
     """
 
     failure: Signature | None
     verdict: str
     margins: tuple[float, ...] = ()
+    said: str = ""
 
     @property
     def words(self) -> str:
@@ -31,13 +35,14 @@ class Seen:
     def of(cls, result: Result, *, kernels: bool = False) -> Seen:
         """What a result says. kernels: whether the kernels that ran belong to the failure."""
         margins = tuple(it.margin for it in result.differences if not it.passed)
-        return cls(signature(result, kernels=kernels), str(result.verdict), margins)
+        said = "" if result.verdict is Verdict.PASS else next(iter(result.message.splitlines()), "")
+        return cls(signature(result, kernels=kernels), str(result.verdict), margins, said)
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Seen:
         """From what JSON holds of one. Raises TypeError, KeyError."""
         failure = None if data["failure"] is None else Signature.read(data["failure"])
-        return cls(failure, str(data["verdict"]), tuple(map(float, data["margins"])))
+        return cls(failure, str(data["verdict"]), tuple(map(float, data["margins"])), str(data.get("said", "")))
 
 
 def wavers(seen: Sequence[Seen]) -> bool:

@@ -299,6 +299,9 @@ def test_what_minimize_found_is_told_with_the_neighbours(kernels: Path, tmp_path
         {"change": "q_len 2 -> 1", "case": "op=gqa", "verdict": "pass", "same": False},
         {"change": "head_dim 16 -> 15", "case": "op=gqa", "verdict": "mismatch", "same": True},
         {"change": "without batch entry 0", "case": "op=gqa", "verdict": "crash", "same": False},
+        {"change": "head_dim 16 -> 9", "case": "op=gqa", "verdict": "mismatch", "same": False},
+        {"change": "heads 2 -> 1", "case": "op=gqa", "verdict": "unsupported", "same": False, "said": "no: 1 | 2"},
+        {"change": "q_len 2 -> 0", "case": "op=gqa", "verdict": "error", "same": False, "said": "x" * 90 + " no " * 30},
     ]
     folder = tmp_path / "b"
     folder.mkdir()
@@ -310,12 +313,84 @@ def test_what_minimize_found_is_told_with_the_neighbours(kernels: Path, tmp_path
     rows = [line for line in issue.splitlines() if (line.startswith("| ") and "->" in line) or "batch entry" in line]
     assert rows == [
         "| head_dim 16 -> 15 | wrong in the same way |",
-        "| without batch entry 0 | wrong in another way: crash |",
+        "| without batch entry 0 | crash |",
+        "| head_dim 16 -> 9 | wrong in another way: other numbers |",
+        "| heads 2 -> 1 | not run: no: 1 \\| 2 |",
+        f"| q_len 2 -> 0 | error: ... {' '.join(['no'] * 30)} |",
         "| q_len 2 -> 1 | right |",
     ]
     assert "## The smallest case" in issue
     assert "equals the result with zeros everywhere" in issue
     assert (bundle.folder / "repro.py").read_text(encoding="utf-8") in issue
+
+
+def test_a_case_that_nothing_is_simpler_than_is_said_to_be_one(kernels: Path, tmp_path: Path) -> None:
+    (used,) = create(f"{kernels}:zeros", Settings())
+    subject = failing.subject(from_command_line(SMALL), used, None, Options(), silent)
+    contents.write(tmp_path / "b", subject, None, {"minimal": 1, "one_minimal": True, "neighbours": []})
+    issue = (tmp_path / "b" / "issue.md").read_text(encoding="utf-8")
+    assert "There is no case one step simpler than this one." in issue
+
+
+def test_a_flaky_failure_is_called_one_and_is_tried_as_often_as_it_is_rare(tmp_path: Path) -> None:
+    (tmp_path / "seldom.py").write_text(
+        "import numpy as np\n\n"
+        "def seldom(model, inputs):\n"
+        "    return {'output': np.zeros_like(inputs['query'])}\n",
+        encoding="utf-8",
+    )
+    (used,) = create(f"{tmp_path / 'seldom.py'}:seldom", Settings())
+    case = from_command_line(f"{SMALL} present=absent")
+    subject = failing.subject(case, used, None, Options(), silent)
+    neighbours = [{"change": "q_len 2 -> 1", "case": "op=gqa", "verdict": "pass", "same": False}]
+    minimal = {"minimal": 1, "one_minimal": True, "neighbours": neighbours}
+    contents.write(tmp_path / "b", subject, case, {**minimal, "runs": {"needed": 1, "of": 20, "confirmed": 2}})
+    issue = (tmp_path / "b" / "issue.md").read_text(encoding="utf-8")
+    assert ", in some runs only (" in issue.splitlines()[0]
+    assert "- flaky: it failed in 2 of 20 runs" in issue
+    assert "each run up to 20 times" in issue
+    # 0.9 ** 66 is less than a thousandth, 0.9 ** 65 is not
+    assert "for attempt in range(66)" in (tmp_path / "b" / "repro.py").read_text(encoding="utf-8")
+    contents.write(tmp_path / "c", subject, case, {**minimal, "runs": {"needed": 1, "of": 1, "confirmed": 3}})
+    assert "flaky" not in (tmp_path / "c" / "issue.md").read_text(encoding="utf-8")
+
+
+def test_what_no_text_settles_is_not_called_wrong(tmp_path: Path) -> None:
+    """A row that is masked as a whole: NaN of ONNX Runtime, zeros of the oracle, and nobody's text decides."""
+    case = from_command_line("op=gqa heads=1 head_dim=8 bias=BxNxSxT holes=first-row")
+    issue = (made(tmp_path / "b", "ort-cpu", case).folder / "issue.md").read_text(encoding="utf-8")
+    first, *_, last = issue.splitlines()
+    assert first.startswith("# GroupQueryAttention: gives NaN for a query without a key, which no text of it settles (")
+    assert "its reading of the operator's text, which leaves that open" in last
+
+
+def test_a_crash_on_a_graph_that_must_be_refused_says_so_and_what_the_reference_does(
+    kernels: Path, tmp_path: Path
+) -> None:
+    case = from_command_line(f"{SMALL} rotary=half rotary_cache=absent")
+    bundle = made(tmp_path / "b", f"{kernels}:falls", case)
+    issue = (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    assert "- it must be refused, by an error: " in issue
+    assert "- ort-cpu refuses it" in issue
+    assert "what is expected is" not in issue
+
+
+def test_variables_that_choose_a_gpu_are_told_and_a_program_that_prints_in_colour_is_told_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESA_OF_A_TEST", "chosen")
+    (tmp_path / "red.py").write_text(
+        "import numpy as np\n\n"
+        "def red(model, inputs):\n"
+        "    print('\\x1b[1;31mred\\x1b[m')\n"
+        "    return {'output': np.zeros_like(inputs['query'])}\n",
+        encoding="utf-8",
+    )
+    bundle = made(tmp_path / "b", f"{tmp_path / 'red.py'}:red", from_command_line(f"{SMALL} present=absent"))
+    assert told(bundle)["gpu"]["MESA_OF_A_TEST"] == "chosen"  # type: ignore[index]
+    issue = (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    assert "| `MESA_OF_A_TEST` | chosen |" in issue
+    assert "\nred\n" in issue
 
 
 def test_a_convention_is_called_sure_only_where_the_case_before_shrinking_follows_it_too(tmp_path: Path) -> None:
@@ -508,6 +583,9 @@ def test_a_runtime_that_only_pythonpath_knows_is_found_by_the_script_and_attnche
     assert "No module named 'only_here'" in fresh.rerun(path, None, {}).output
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(places[name]) for name in ("runtime", "checkout")))
     assert fresh.rerun(path, None, {}).output == ""
+    (places["runtime"] / "numpy.py").write_text("", encoding="utf-8")
+    path.write_text("import numpy\nprint(numpy.__file__)\n", encoding="utf-8")
+    assert fresh.rerun(path, None, {}).output.strip() == str(places["runtime"] / "numpy.py"), "as any Python has it"
     path.write_text("import os, sys\nprint(os.environ['PYTHONPATH'])\nimport attncheck\n", encoding="utf-8")
     told = fresh.rerun(path, None, {}).output
     assert str(places["runtime"]) in told.splitlines()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -170,6 +170,13 @@ def failing(got: list[float], tolerance: float = 1e-3) -> Signature:
     seen = signature(Result("c", "b", "", False, verdict, Status.FAILED, differences=(found,), worst=found))
     assert seen is not None
     return seen
+
+
+def test_why_a_case_was_not_run_or_has_no_numbers_goes_through_the_journal() -> None:
+    blank = Result("c", "b", "", False, Verdict.UNSUPPORTED, Status.SKIPPED)
+    seen = Seen.of(replace(blank, message="no head_dim of 7\nmore"))
+    assert seen == Seen.read(asdict(seen)) == Seen(None, "unsupported", (), "no head_dim of 7")
+    assert Seen.of(replace(blank, verdict=Verdict.PASS, message="remarked")).said == ""
 
 
 def test_the_kernel_that_is_wrong_beside_the_one_that_was_chosen_is_one_of_those_that_are_kept() -> None:
