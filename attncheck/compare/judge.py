@@ -203,6 +203,7 @@ def by_place(
     role = role_of(problem.outputs, answer.output)
     if role.name == "scores":
         got, expected = (_hidden_as_infinity(answer, scores, dtype(problem.dtype)) for scores in (got, expected))
+    got = _overflown(got, expected, dtype(role.dtype))
 
     def placed(array: NDArray[Any]) -> Any:
         return judged_heads(array, role)
@@ -262,6 +263,12 @@ def _hidden_as_infinity(answer: Answer, scores: Float, storage: DType) -> Float:
     writes the lowest number, with or without a score added. What follows, a weight of 0, is the same.
     """
     return np.where(np.isneginf(answer.values) & (scores <= -storage.largest / 2.0), -np.inf, scores)
+
+
+def _overflown(got: Float, expected: Float, storage: DType) -> Float:
+    """Infinities in the place of numbers beyond the largest of the dtype, as which these are stored."""
+    stored = np.isinf(got) & (np.sign(got) == np.sign(expected)) & (np.abs(expected) > storage.largest)
+    return np.where(stored, expected, got)
 
 
 def errors(got: Float, expected: Float) -> tuple[Float, NDArray[np.bool_]]:

@@ -19,6 +19,7 @@ from attncheck.graph.case import Case, Output
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import answer
 from attncheck.problem import Problem
+from attncheck.scenario.command_line import from_command_line
 from attncheck.scenario.model import Tolerance
 from attncheck.tensors.dtypes import narrow
 from attncheck.vocabulary import Verdict
@@ -164,6 +165,23 @@ def test_what_is_not_finite_fails_even_under_a_wide_override(bad: float, output:
         assert found[output].nonfinite == found[output].failing > 0
         assert found[output].max_abs == found[output].margin == np.inf
         assert judge.verdict_of(found) is Verdict.NONFINITE
+
+
+def test_infinity_is_how_a_number_beyond_the_dtype_is_stored() -> None:
+    case = write.build(from_command_line("op=attention dtype=float16 q_len=4 data=large-logits scale=1e4 scores=raw"))
+    problem = read.problem(case.model, case.inputs)
+    answers = answer(problem, case.inputs)
+    with np.errstate(over="ignore"):
+        outputs = {each.output: narrow(each.values, "float16").copy() for each in answers}
+    scores = outputs[answers[-1].output]
+    (at, *_) = np.argwhere(scores == np.inf)
+    assert all(it.passed for it in judge.differences(problem, answers, outputs, "f32", ""))
+    scores[tuple(at)] = -np.inf
+    assert judge.verdict_of(judge.differences(problem, answers, outputs, "f32", "")) is Verdict.NONFINITE
+    scores[tuple(at)] = np.inf
+    (small, *_) = np.argwhere(np.abs(scores) < 1e4)
+    scores[tuple(small)] = np.inf
+    assert judge.verdict_of(judge.differences(problem, answers, outputs, "f32", "")) is Verdict.NONFINITE
 
 
 def test_what_stands_where_nothing_is_stated_does_not_matter() -> None:
