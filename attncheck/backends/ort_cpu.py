@@ -117,6 +117,13 @@ REFUSALS: tuple[Declared, ...] = (
         ">=1.32",
     ),
     Refusal(
+        lambda case, asked, _: (
+            asked.evicts is not None and min(asked.new_len) < asked.rows and "query_seqlens" not in case.inputs
+        ),
+        "GroupQueryAttention takes a padded prompt beside sliding_window_cache only with query_seqlens",
+        ">=1.32",
+    ),
+    Refusal(
         lambda case, asked, _: asked.op == GQA and "query_seqlens" in case.inputs and _ends_before_total(case, asked),
         "GroupQueryAttention takes no rotary caches that are shorter than total_sequence_length, padding included",
         ">=1.32",

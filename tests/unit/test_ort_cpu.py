@@ -113,6 +113,8 @@ def agrees(worker: Worker, drawn: Scenario) -> None:
         (scenario(q_len=(2, 2), past_len=(3, 5)), "only for batch 1"),
         (from_command_line("op=sparse q_len=2 head_dim=4"), "SparseAttention takes only a head_dim"),
         (scenario(past_len=(3,), query_seqlens=True, present=False), "only where the present is asked for"),
+        (from_command_line("op=gqa q_len=6+33 window=4 window_cache=true"), "only with query_seqlens"),
+        (from_command_line("op=gqa q_len=2+5 window=40 window_cache=true kv_cache=int8"), "only with query_seqlens"),
         (from_command_line(f"{PADDED_CHUNK} rotary_cache=10"), "shorter than total_sequence_length"),
         (from_command_line(f"{PADDED_CHUNK} rotary_cache=13"), "shorter than total_sequence_length"),
         (from_command_line("op=gqa past_len=3 kv_cache=int8 present=absent"), "only where the present is asked for"),
