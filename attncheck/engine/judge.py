@@ -57,13 +57,12 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
     rounds = [_round(asked, backend, outcomes) for outcomes in attempt.rounds]
     at = next((i for i, judged in enumerate(rounds) if judged.verdict is not Verdict.PASS), 0)
     worst = rounds[at]
-    flaky = len({judged.verdict for judged in rounds}) > 1
-    flags = ((Flag.FLAKY,) if flaky else ()) + ((Flag.NOT_BITWISE,) if _bits_change(asked, attempt) else ())
-    status = Status.FAILED if flaky else of_verdict(worst.verdict)
+    flags = unsteady([judged.verdict for judged in rounds], bits_change(asked, attempt))
+    status = Status.FAILED if Flag.FLAKY in flags else of_verdict(worst.verdict)
     remarked = _remarked(asked, backend, worst, attempt.rounds[at])
     evidence = next((it.evidence for it in attempt.rounds[at] if it.kernel == remarked.kernel), None)
     if worst.verdict is Verdict.PASS and not reference and not asked.problem.invalid:
-        remarked = _sharpened(asked, backend, worst, attempt.rounds[at][0], sharpness)
+        remarked = sharpened(asked, backend, worst, attempt.rounds[at][0], sharpness)
     return replace(
         remarked,
         status=status,
@@ -73,6 +72,16 @@ def result(asked: Asked, backend: Backend, attempt: Attempt, reference: bool, sh
         repeat=at,
         seconds=attempt.seconds,
     )
+
+
+def unsteady(verdicts: Sequence[Verdict], bits: bool) -> tuple[Flag, ...]:
+    """The flags of what changes between repeats: the verdict, or the bits."""
+    return ((Flag.FLAKY,) if len(set(verdicts)) > 1 else ()) + ((Flag.NOT_BITWISE,) if bits else ())
+
+
+def seen(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) -> Result:
+    """One repeat judged by the oracle, with what wrong numbers look like."""
+    return _remarked(asked, backend, _round(asked, backend, outcomes), outcomes)
 
 
 def unsupported(case: str, backend: str, why: str, reference: bool) -> Result:
@@ -109,7 +118,7 @@ def _picture(
     return picture(asked.problem, asked.case.inputs, asked.answers, wrong.outputs, compute, override, worst)
 
 
-def _sharpened(asked: Asked, backend: Backend, judged: Result, outcome: Outcome, every: bool) -> Result:
+def sharpened(asked: Asked, backend: Backend, judged: Result, outcome: Outcome, every: bool) -> Result:
     """With what right numbers prove: the flag `vacuous` for nothing, and if `every`, what would have been noticed."""
     override = asked.override(backend.name)
     compute = arithmetic(backend, asked.problem, outcome)
@@ -207,7 +216,7 @@ def _differences(asked: Asked, backend: Backend, outcomes: Sequence[Outcome]) ->
     return (*against_oracle, *against_each_other)
 
 
-def _bits_change(asked: Asked, attempt: Attempt) -> bool:
+def bits_change(asked: Asked, attempt: Attempt) -> bool:
     """Whether any repeat of a request gave other bits than its first, where the operator states the value."""
     first, *later = attempt.rounds
     return any(

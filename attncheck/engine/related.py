@@ -73,8 +73,32 @@ def _result(relating: Relating, backend: Backend, sides: Attempts) -> Result:
             return expectations.quarantined(name, backend.name, first.quarantined, reference=False)
     rounds = [_round(relating, backend, sides, index) for index in range(len(sides[0][0].rounds))]
     at = next((i for i, result in enumerate(rounds) if result.verdict is not Verdict.PASS), 0)
+    bits = any(
+        judge.bits_change(one, attempt)
+        for asked, attempts in zip(relating.asked, sides, strict=False)
+        for one, attempt in zip(asked, attempts, strict=False)
+    )
+    flags = judge.unsteady([result.verdict for result in rounds], bits)
+    told = _flagged(relating, backend, sides, at, rounds[at])
     seconds = sum(attempts[0].seconds for attempts in sides)
-    return replace(rounds[at], status=of_verdict(rounds[at].verdict), repeat=at, seconds=seconds)
+    return replace(
+        told, status=of_verdict(told.verdict), flags=(*told.flags, *flags), repeat=at, seconds=seconds
+    )
+
+
+def _flagged(relating: Relating, backend: Backend, sides: Attempts, index: int, result: Result) -> Result:
+    """With what a run of the sides would flag: right numbers that prove nothing, wrong ones that are disputed."""
+    if result.verdict is Verdict.PASS:
+        return judge.sharpened(relating.asked[0][0], backend, result, sides[0][0].rounds[index][0], every=False)
+    if result.verdict not in judge.NUMBERS:
+        return result
+    every = (
+        judge.seen(one, backend, attempt.rounds[index])
+        for asked, attempts in zip(relating.asked, sides, strict=True)
+        for one, attempt in zip(asked, attempts, strict=True)
+    )
+    followed = next((it for it in every if it.convention is not None), None)
+    return result if followed is None else replace(result, convention=followed.convention, flags=followed.flags)
 
 
 def _called(related: Related) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from attncheck.backends.base import Backend
 from attncheck.backends.callable import Callable
 from attncheck.backends.ort_cpu import OrtCpu
 from attncheck.backends.registry import Settings, create
+from attncheck.compare import judge
 from attncheck.engine import run as engine
 from attncheck.engine.events import CaseFinished, Result
 from attncheck.graph import read
@@ -19,7 +20,7 @@ from attncheck.relations import changes
 from attncheck.relations.relation import split
 from attncheck.relations.table import RELATIONS, related, unsaid
 from attncheck.scenario import from_command_line
-from attncheck.vocabulary import Status, Verdict
+from attncheck.vocabulary import Flag, Status, Verdict
 
 CALLABLES = Path(__file__).parents[1] / "callables"
 
@@ -196,6 +197,25 @@ def test_a_side_that_gives_no_numbers_is_the_verdict_and_is_named() -> None:
     assert found.message.startswith("as many calls of one token (op=gqa,steps=1x8,batch=1): the backend's process")
     assert found.step is not None
     assert found.step.number == 7
+
+
+def test_what_breaks_by_an_unsettled_reading_is_disputed_as_in_a_run() -> None:
+    case = "op=mha q_len=5 mask=BxSxT holes=middle-row"
+    holding, broken = results([case], [OrtCpu()], ["padded-buffer", "shifted-scores"])
+    assert (holding.verdict, holding.flags) == (Verdict.PASS, ())
+    assert (broken.verdict, broken.flags) == (Verdict.MISMATCH, (Flag.DISPUTED,))
+    assert broken.convention is not None
+    assert "`mask_filter_value`" in broken.convention.reading
+
+
+def test_what_holds_within_a_tolerance_that_rejects_nothing_is_vacuous_as_in_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (sharp,) = results([PLAIN], [OrtCpu()], ["high-softcap"])
+    assert (sharp.verdict, sharp.flags) == (Verdict.PASS, ())
+    monkeypatch.setitem(judge.CONSTANT, "f32", 1e9)
+    (blunt,) = results([PLAIN], [OrtCpu()], ["high-softcap"])
+    assert (blunt.verdict, blunt.flags) == (Verdict.PASS, (Flag.VACUOUS,))
 
 
 def test_reversing_the_batch_reverses_what_belongs_to_an_entry_and_nothing_else() -> None:
