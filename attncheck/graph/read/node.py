@@ -103,12 +103,6 @@ class Node:
         if given:
             raise Unreadable(f"{self.op} with the input {given[0]} is not read by attncheck {_known()}")
 
-    def refuse_outputs(self, indices: dict[int, str]) -> None:
-        """Raise Unreadable when an output that attncheck does not know yet is asked for."""
-        asked = [word for index, word in indices.items() if self.output(index) is not None]
-        if asked:
-            raise Unreadable(f"{self.op} with the output {asked[0]} is not read by attncheck {_known()}")
-
     def refuse_attributes(self, known: Sequence[str]) -> None:
         """Raise Unreadable when an attribute outside of `known` is set."""
         unknown = [name for name in self._attributes if name not in known]

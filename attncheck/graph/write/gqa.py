@@ -143,16 +143,21 @@ def _outputs(scenario: Scenario) -> tuple[Output | None, ...]:
     )
 
 
-def _attributes(scenario: Scenario) -> dict[str, Any]:
-    """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
+def of_heads(scenario: Scenario) -> dict[str, Any]:
+    """How many heads there are, and what is done to their scores."""
     attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
-    attributes |= of_rows(scenario) | quantised.attributes(scenario)
     if scenario.scale is not None:
         attributes["scale"] = scenario.scale
     if scenario.softcap:
         attributes["softcap"] = scenario.softcap
     if scenario.window is not None:
         attributes["local_window_size"] = scenario.window
+    return attributes
+
+
+def _attributes(scenario: Scenario) -> dict[str, Any]:
+    """Only attributes that differ from the operator's defaults: older ONNX Runtimes do not know all of them."""
+    attributes = of_heads(scenario) | of_rows(scenario) | quantised.attributes(scenario)
     if scenario.window_cache:
         attributes["sliding_window_cache"] = 1
     if not scenario.causal:

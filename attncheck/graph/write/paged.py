@@ -117,13 +117,5 @@ def _of_others(scenario: Scenario, name: str, count: int) -> NDArray[np.float64]
 
 
 def _attributes(scenario: Scenario) -> dict[str, Any]:
-    attributes: dict[str, Any] = {"num_heads": scenario.heads, "kv_num_heads": scenario.kv_heads}
-    if scenario.scale is not None:
-        attributes["scale"] = scenario.scale
-    if scenario.softcap:
-        attributes["softcap"] = scenario.softcap
-    if scenario.window is not None:
-        attributes["local_window_size"] = scenario.window
-    if not scenario.causal:
-        attributes["is_causal"] = 0
-    return attributes | gqa.of_rows(scenario)
+    causality = {} if scenario.causal else {"is_causal": 0}
+    return gqa.of_heads(scenario) | causality | gqa.of_rows(scenario)
