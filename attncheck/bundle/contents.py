@@ -37,7 +37,7 @@ CASE, MODEL, INPUTS, EXPECTED = "case.yaml", "model.onnx", "inputs.npz", "expect
 SCENARIO = "failing"
 """What the one scenario of case.yaml is called."""
 
-MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT)
+MARKS = (CASE, MODEL, MINIMAL, ENVIRONMENT, "journal.lock")
 """A folder with one of these may be written into: a bundle, or what minimize has left."""
 
 MORE_RUNS, MOST_RUNS = 10, 200

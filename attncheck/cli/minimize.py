@@ -34,10 +34,13 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="What the search may take in all, earlier parts of it included.",
+    help="What the search may take in all, earlier parts of it included; the start is run whatever it takes.",
 )
 @click.option(
-    "--evaluations", type=click.IntRange(min=1), metavar="N", help="How many runs of a case the search may take in all."
+    "--evaluations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many runs of a case the search may take in all; the start is run whatever it takes.",
 )
 @click.option(
     "--runs",

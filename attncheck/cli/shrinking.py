@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import filelock
 
 from attncheck import __version__
 from attncheck.backends.base import Backend, Hello, contents_of
@@ -33,6 +34,7 @@ from attncheck.minimize.journal import Damaged, Unfitting
 from attncheck.minimize.ledger import Budget, Ledger, Runs, Spent
 from attncheck.minimize.order import NUMBERS
 from attncheck.minimize.search import DoesNotFail, Minimum, Progress, minimize
+from attncheck.minimize.seen import Seen
 from attncheck.minimize.signature import same, signature
 from attncheck.reports import minimized
 from attncheck.reports.numbers import plural
@@ -90,7 +92,8 @@ def wanted(ctx: click.Context, given: Mapping[str, Any]) -> Wanted:
 
 @contextmanager
 def place(folder: Path) -> Iterator[Path]:
-    """The folder of a search. Raises Stop where it may hold what is not ours, and where the search is interrupted.
+    """The folder of a search, for it alone. Raises Stop where it may hold what is not ours, where another search is at
+    work in it, and where the search is interrupted.
 
     One that was not there, or empty, is left so where the search has not found that its start fails.
     """
@@ -100,6 +103,14 @@ def place(folder: Path) -> Iterator[Path]:
         missing = [it for it in (folder, *folder.parents) if not it.exists()]
         empty = bool(missing) or not any(folder.iterdir())
         folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / kept.LOCK)
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise Stop(
+            f"another attncheck minimize is at work in {folder}; await its end, or name another folder with --out\n"
+            "nothing was run",
+            ExitCode.USAGE,
+        ) from None
     except contents.NoPlace as occupied:
         raise Stop(f"{occupied}\nnothing was run", ExitCode.USAGE) from None
     except OSError as failed:
@@ -113,6 +124,8 @@ def place(folder: Path) -> Iterator[Path]:
         )
         raise Stop(f"interrupted; {far}", ExitCode.INTERRUPTED) from None
     finally:
+        (folder / kept.LOCK).unlink(missing_ok=True)
+        lock.release()
         if empty and not (folder / kept.CASE).exists():
             for it in folder.iterdir():
                 shutil.rmtree(it) if it.is_dir() else it.unlink()
@@ -147,7 +160,7 @@ def _begin(case: engine.Given, evaluator: Evaluator, asked: Wanted) -> Candidate
     result = evaluator.ask(case).result()
     wanted = signature(result, kernels=same_kernel)
     if wanted is None:
-        raise DoesNotFail(f"it does not fail: {result.verdict}")
+        raise DoesNotFail(f"it does not fail: {Seen.of(result).words}")
     for candidate in stripped.scenarios(case):
         seen = signature(evaluator.ask(candidate.scenario).result(), kernels=same_kernel)
         if seen is not None and same(wanted, seen):

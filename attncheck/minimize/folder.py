@@ -24,7 +24,7 @@ from attncheck.scenario.written import file_text
 
 FORMAT = 1
 CASE, MODEL, INPUTS, EXPECTED, CERTIFICATE = "case.yaml", "model.onnx", "inputs.npz", "expected.npz", "minimal.json"
-JOURNAL = "journal.ndjson"
+JOURNAL, LOCK = "journal.ndjson", "journal.lock"
 
 
 class Unusable(Exception):

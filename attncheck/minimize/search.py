@@ -12,10 +12,15 @@ from attncheck.minimize.order import key, simpler
 from attncheck.minimize.passes import SHAPES, VALUES, Pass
 from attncheck.minimize.seen import Seen, wavers
 from attncheck.minimize.signature import Signature, same
+from attncheck.vocabulary import Verdict
 
 _NEIGHBOURS = Pass("neighbours", lambda case: (it.case for it in neighbours(case)))
 _STAGES = (SHAPES, VALUES, (_NEIGHBOURS,))
 """The neighbours last, so that a search that ends has asked every one: then the certificate holds."""
+
+
+FEW = 3
+"""Runs in which a case that seldom fails may well never do."""
 
 
 class DoesNotFail(Exception):
@@ -202,7 +207,10 @@ def _confirmed(seen: list[Seen], runs: Runs, warn: Callable[[str], None]) -> tup
     """How the start fails, and how often a candidate is to be run: once, unless the start does not always fail."""
     failures = [it.failure for it in seen if it.failure is not None]
     if not failures:
-        raise DoesNotFail(f"it does not fail: {', '.join(dict.fromkeys(it.verdict for it in seen))}")
+        came = ", ".join(dict.fromkeys(it.words for it in seen))
+        seldom = any(it.verdict == Verdict.PASS for it in seen) and runs.of <= FEW
+        hint = "; where it fails in some runs only, --runs 1/20 looks for one" if seldom else ""
+        raise DoesNotFail(f"it does not fail: {came}{hint}")
     first = failures[0].loosened if wavers(seen) else failures[0]
     hits = sum(same(first, it) for it in failures)
     if hits == runs.of:

@@ -28,8 +28,10 @@ class Seen:
 
     @property
     def words(self) -> str:
-        """For a person: how it fails, or the verdict."""
-        return self.verdict if self.failure is None else self.failure.words
+        """For a person: how it fails, or the verdict, and why it was not run."""
+        if self.failure is not None:
+            return self.failure.words
+        return f"{self.verdict}: {self.said}" if self.said else self.verdict
 
     @classmethod
     def of(cls, result: Result, *, kernels: bool = False) -> Seen:

@@ -70,7 +70,7 @@ class Signature:
         where = f" in {' and '.join(self.outputs)}" if self.outputs else ""
         side = {"above": "too large", "below": "too small"}.get(self.side, "") if self.steady else ""
         look = "other numbers from run to run" if self.loose else self.look if self.look != "wrong" else side
-        what = ", or ".join(self.wrong) or look or self.text
+        what = ", or ".join(self.wrong) or look or self.text.replace("#", "...")
         return f"{self.verdict}{where}{f', {what}' if what else ''}"
 
 
