@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from attncheck.compare import digits
 from attncheck.engine.events import CaseFinished, RunStarted
 from attncheck.reports import document
 from attncheck.reports.document import Report
@@ -110,6 +111,14 @@ def test_a_case_shows_numbers_maps_scores_evidence_and_commands(browser: Browser
             "attncheck minimize scenarios/sessions.yaml::read-otherwise --backend ort-webgpu:1",
         ):
             assert words in body
+
+
+def test_page_and_terminal_write_a_number_alike(browser: Browser, written: Write) -> None:
+    values = [digit * 10.0**power for power in range(-12, 13) for digit in (1.0, 1.37, 4.996, 9.18156, 9.9949, 9.9951)]
+    with opened(browser, written(EVERY)) as page:
+        assert page.evaluate("values => values.map(inDigits)", values) == [digits.number(it) for it in values]
+        assert page.evaluate("values => values.map(asMargin)", values) == [digits.margin(it) for it in values]
+        assert page.evaluate("[0, 'NaN', null].map(asMargin)") == ["0", "NaN", "\N{EN DASH}"]
 
 
 def test_the_numbers_of_a_map_can_be_read_as_a_table(browser: Browser, written: Write) -> None:

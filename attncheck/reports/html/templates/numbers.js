@@ -20,9 +20,9 @@ function element(picture, i) {
     cells: [
       worst ? `${index}, the worst` : index,
       ...[exact(reference[i]), exact(oracle[i]), exact(candidate[i])].map((it) => right(it, "mono")),
-      right(short(error), "mono"),
-      right(short(tolerance[i]), "mono"),
-      right(short(margin), level(margin)),
+      right(inDigits(error), "mono"),
+      right(inDigits(tolerance[i]), "mono"),
+      right(asMargin(margin), level(margin)),
     ],
   };
 }
@@ -38,9 +38,9 @@ function outputs(differences) {
     h("td", { class: "mono" }, it.where),
     right(exact(it.got), "mono"),
     right(exact(it.expected), "mono"),
-    right(short(it.error)),
-    right(short(it.tolerance)),
-    right(short(it.margin), level(it.margin)),
+    right(inDigits(it.error)),
+    right(inDigits(it.tolerance)),
+    right(asMargin(it.margin), level(it.margin)),
     right(`${count(it.failing)} of ${count(it.compared)}`),
   ]);
   return scrolled("Every output", table("Every output at its worst element", heads, rows));

@@ -10,6 +10,19 @@ function short(value) {
   return value.toExponential(1).replace("e+", "e");
 }
 
+// Errors, tolerances and margins as attncheck/compare/digits.py writes them: page and terminal tell one number alike.
+function inDigits(value) {
+  if (typeof value !== "number" || value === 0) return short(value);
+  const magnitude = Math.floor(Math.log10(Math.abs(+value.toExponential(2))));
+  if (magnitude >= -2 && magnitude <= 3) return value.toFixed(Math.max(0, 2 - magnitude));
+  return value.toExponential(1).replace("e+", "e");
+}
+
+function asMargin(value) {
+  if (typeof value !== "number" || value <= 0 || value >= 0.9995) return inDigits(value);
+  return value < 0.0005 ? "<0.001" : value.toFixed(3);
+}
+
 const exact = (value) => (typeof value === "number" ? String(+value.toPrecision(9)) : short(value));
 const count = (value) => Number(value || 0).toLocaleString("en-US");
 const plural = (number, noun, many) => `${count(number)} ${number === 1 ? noun : many || noun + "s"}`;
@@ -63,7 +76,7 @@ function levelOf(result) {
 
 // "mismatch 282", "pass 0.038", "crash", and a status that does not follow from the verdict.
 function told(result) {
-  const margin = NUMBERS.has(result.verdict) && marginOf(result) !== undefined ? ` ${short(marginOf(result))}` : "";
+  const margin = NUMBERS.has(result.verdict) && marginOf(result) !== undefined ? ` ${asMargin(marginOf(result))}` : "";
   return result.verdict + margin + (FOLLOWS[result.status] ? "" : `, ${result.status}`);
 }
 
