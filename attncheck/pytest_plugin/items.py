@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attncheck.cli.messages import Stop
+from attncheck.cli.messages import Stop, unstarted
 from attncheck.engine.events import Result
 from attncheck.engine.run import AHEAD, Given
 from attncheck.pytest_plugin import WORKERS
@@ -111,7 +111,7 @@ class CaseItem(pytest.Item):
         """Fail where the backend cannot start: pytest counts that as an error, not as a failed test."""
         why = self._workers.failure(self._backend)
         if why:
-            pytest.fail(f"backend {self._backend} could not start: {why}", pytrace=False)
+            pytest.fail(unstarted(self._backend, why), pytrace=False)
 
     def runtest(self) -> None:
         """Run the case unless that was done for another backend; say pytest what it came to here."""

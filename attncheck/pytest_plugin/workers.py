@@ -18,7 +18,7 @@ from attncheck.cli.messages import Stop, progress
 from attncheck.engine.events import CaseFinished, Result
 from attncheck.engine.run import Given
 from attncheck.engine.warm import Warm
-from attncheck.reports import summary
+from attncheck.reports import rows, summary
 from attncheck.reports.layout import Layout
 from attncheck.reports.lines import BLANK, Line
 from attncheck.reports.table import Detail, Table
@@ -119,7 +119,7 @@ class Workers:
         layout = Layout.fit([result.case], [result.backend], None)
         table = Table(layout, Detail.VERBOSE if self._verbose else Detail.NORMAL, commands.run, inspect=commands.show)
         lines = table.lines(replace(finished, results=(result,)))
-        shrink = "" if result.reference else commands.minimize(result.case, result.backend)
+        shrink = commands.minimize(result.case, result.backend) if rows.shrinks(result, finished.origin) else ""
         return [*lines, BLANK, *summary.reproduce([commands.run(result.case, [result])], shrink)]
 
     def end(self) -> None:

@@ -146,6 +146,7 @@ def test_every_status_has_its_twin_and_a_failure_tells_what_the_table_tells(own:
     assert f": attncheck show --result own.yaml::capped --backend {PLANTED}" in said
     assert "softcap is never read (https://example.org/1)" in found[f"known[{WRONG}]"][1]
     assert "passes, where expectations.yaml" in found[f"mended[{WRONG}]"][1]
+    assert "attncheck minimize" not in found[f"mended[{WRONG}]"][1], "what passes cannot be made smaller"
     assert "it dies" in found[f"deadly[{WRONG}]"][1]
     assert "backend nowhere could not start: " in found["capped[nowhere]"][1]
     assert "no-such-python" in found["capped[nowhere]"][1]
