@@ -22,10 +22,9 @@ from attncheck.cli import configuration, options, overwriting, selection
 from attncheck.cli.choosing import known, on_adapters, serving
 from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
-from attncheck.cli.reported import Wish, check_writable
+from attncheck.cli.reported import Wish, check_writable, put
 from attncheck.cli.session import interruptible
 from attncheck.engine import trial
-from attncheck.engine.files import write_whole
 from attncheck.reports import bench_json, bench_plot, bench_table
 from attncheck.reports.numbers import plural
 from attncheck.scenario.model import Kernel, Scenario
@@ -49,7 +48,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
     files = [(wish.path, bench_json.text(events)) for wish in wishes]
     files += [(plot, bench_plot.text(events))] if plot is not None else []
-    written = [_write(path, text) for path, text in files]
+    written = [put(path, text) for path, text in files]
     code = _code(events, interrupted=not any(isinstance(it, BenchFinished) and not it.interrupted for it in events))
     if before is not None and code is ExitCode.OK:
         code = _compare(events, before, given)
@@ -129,19 +128,6 @@ def _happen(
             if isinstance(event, CaseTimed | CaseRefused):
                 bar.advance(event.case)
     return events
-
-
-def _write(path: Path | None, text: str) -> bool:
-    """Whether a report could be written; None is stdout."""
-    if path is None:
-        sys.stdout.write(text)
-        return True
-    try:
-        write_whole(path, text.encode())
-    except OSError as failed:
-        error(f"cannot write the report {path}: {failed.strerror or failed}")
-        return False
-    return True
 
 
 def _compare(events: Sequence[BenchEvent], before: Baseline, given: Mapping[str, Any]) -> ExitCode:

@@ -72,17 +72,23 @@ def write(document: Report, wishes: Sequence[Wish]) -> bool:
     whole = True
     for wish in wishes:
         text = actions.annotated(document) if wish.format == actions.FORMAT else writer(wish.format)(document)
-        if wish.path is None:
-            sys.stdout.write(text)
-            if wish.format == actions.FORMAT:
-                actions.summarise(document)
-            continue
-        try:
-            write_whole(wish.path, text.encode())
-        except OSError as failed:
-            whole = False
-            error(f"cannot write the report {wish.path}: {failed.strerror or failed}")
+        whole = put(wish.path, text) and whole
+        if wish.path is None and wish.format == actions.FORMAT:
+            actions.summarise(document)
     return whole
+
+
+def put(path: Path | None, text: str) -> bool:
+    """Write one report, to stdout where it has no file; whether it could be. What could not is said."""
+    if path is None:
+        sys.stdout.write(text)
+        return True
+    try:
+        write_whole(path, text.encode())
+    except OSError as failed:
+        error(f"cannot write the report {path}: {failed.strerror or failed}")
+        return False
+    return True
 
 
 NOT_RUN = "nothing was run"
