@@ -31,6 +31,7 @@ class Rule(BaseModel):
     least_keys: Count = 0
     least_rows: Count = 0
     most_rows: Count | None = None
+    least_packed: Count = 0
     adapter: Literal["hardware", "software"] | None = None
     measured: Annotated[str, Field(min_length=1)]
 
@@ -39,9 +40,9 @@ class Rule(BaseModel):
         keys, rows = max(problem.kv_len, default=0), max(problem.q_len, default=0)
         if self.adapter is not None and limits.software != (self.adapter == "software"):
             return False
-        return (
-            keys >= self.least_keys and self.least_rows <= rows and (self.most_rows is None or rows <= self.most_rows)
-        )
+        if keys < self.least_keys or problem.group * rows < self.least_packed:
+            return False
+        return self.least_rows <= rows and (self.most_rows is None or rows <= self.most_rows)
 
 
 class _File(BaseModel):

@@ -69,6 +69,13 @@ def test_rows_are_counted_by_the_longest_query() -> None:
     assert chosen(given, rule("online", most_rows=4)) == "naive"
 
 
+def test_packed_rows_are_the_query_heads_of_a_kv_head_times_its_rows() -> None:
+    case = write.build(scenario(q_len=(3,), past_len=(3,), heads=4, kv_heads=2, head_dim=4))
+    given = read.problem(case.model, case.inputs)
+    assert chosen(given, rule("online", least_packed=6)) == "online"
+    assert chosen(given, rule("online", least_packed=7)) == "naive"
+
+
 @pytest.mark.parametrize(("adapter", "limits"), [("software", SOFTWARE), ("hardware", HARDWARE)])
 def test_a_rule_may_be_about_one_kind_of_adapter(adapter: str, limits: Limits) -> None:
     other = HARDWARE if limits is SOFTWARE else SOFTWARE
