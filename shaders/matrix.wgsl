@@ -10,7 +10,8 @@
 // memory     46 KiB of workgroup memory, one arena: keys, then scores over them, then weights, values and scratch beside each other
 // subgroups  a subgroup has 32 rows x 32 keys of the scores, 16 rows to soften, 32 rows x half of v_head_dim of the output
 // numerics   f32 sums; weights are rounded to f16, times 2^LIFT, and the denominator sums what was rounded; the maximum follows
-//            only when it moved by more than LAZY (FlashAttention 4): factors stay exact, and sums are seldom rescaled
+//            only when it moved by more than LAZY (FlashAttention 4): factors stay exact, and sums are seldom rescaled; where
+//            there is a mask, a value that weighs nothing in any row is taken for 0, since it may be NaN
 // Arrays of matrices are indexed by constants only, and loops that hold a barrier are written out: where a driver does
 // not unroll, such an array goes to memory, and the kernel takes twice as long.
 
@@ -82,6 +83,7 @@ var<workgroup> arena: array<vec4<u32>, ARENA>;
 var<workgroup> row_visible: array<vec4<u32>, ROWS>;
 var<workgroup> row_factor: array<f32, ROWS>;
 var<workgroup> extents: array<vec4<u32>, 8>;
+var<workgroup> weighed: array<vec4<u32>, 8>;
 var<workgroup> extent: vec4<u32>;
 var<workgroup> moved: vec4<u32>;
 
@@ -223,6 +225,20 @@ fn soften(running: ptr<function, Running>, row: u32, lane: u32, a: vec4<f32>, b:
         row_factor[row] = factor;
     }
     return moves;
+}
+
+// Which of the keys of a step weigh something in the rows of this subgroup, a bit each, of a lane's eight weights.
+fn weighing(weights: vec4<u32>, lane: u32) -> vec2<u32> {
+    let even = select(vec4<u32>(), vec4<u32>(1u, 4u, 16u, 64u), (weights & vec4<u32>(0xffffu)) != vec4<u32>());
+    let odd = select(vec4<u32>(), vec4<u32>(2u, 8u, 32u, 128u), (weights >> vec4<u32>(16u)) != vec4<u32>());
+    let both = even | odd;
+    let bits = ((both.x | both.y) | (both.z | both.w)) << (lane % 4u * 8u);
+    let low = lane % 8u < 4u;
+    return vec2<u32>(subgroupOr(select(0u, bits, low)), subgroupOr(select(bits, 0u, low)));
+}
+
+fn weights_at(row: u32, lane: u32) -> vec4<u32> {
+    return arena[row * WEIGHT_PITCH + lane % 8u];
 }
 
 fn finished(running: Running, tile: Tile, row: u32, lane: u32) {
@@ -403,6 +419,24 @@ fn main(
         let moves3 = soften(&running3, row0 + 12u, lane, a3, b3);
         if (subgroupAny(moves0 || moves1 || moves2 || moves3) && lane == 0u) {
             moved.x = 1u;
+        }
+        // A value that a mask hides from all rows may be no number, and 0 x NaN is NaN: 0 takes its place.
+        if (params.masked != 0u) {
+            let weights = (weights_at(row0, lane) | weights_at(row0 + 4u, lane))
+                | (weights_at(row0 + 8u, lane) | weights_at(row0 + 12u, lane));
+            let some = weighing(weights, lane);
+            if (lane == 0u) {
+                weighed[subgroup] = vec4<u32>(some, 0u, 0u);
+            }
+            workgroupBarrier();
+            let any_row = ((weighed[0] | weighed[1]) | (weighed[2] | weighed[3]))
+                | ((weighed[4] | weighed[5]) | (weighed[6] | weighed[7]));
+            for (var each = 0u; each < VALUE_LOADS; each++) {
+                let slot = value_slot + each * (LANES / VALUE_WORDS);
+                if (((select(any_row.x, any_row.y, slot >= 32u) >> (slot % 32u)) & 1u) == 0u) {
+                    arena[value_place + each * (LANES / VALUE_WORDS) * VALUE_PITCH] = vec4<u32>(0u);
+                }
+            }
         }
         workgroupBarrier();
         if (workgroupUniformLoad(&moved).x != 0u) {

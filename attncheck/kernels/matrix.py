@@ -1,17 +1,34 @@
-"""Attention on matrix units: tiles of 128 packed query rows, one dispatch over all keys."""
+"""Attention on matrix units: tiles of 128 packed query rows over all keys, or of 16 over slices of them and a merge."""
 
 from __future__ import annotations
 
-from attncheck.kernels.draft import Draft, Limits, View
+from attncheck.kernels.decode import MOST_ROWS
+from attncheck.kernels.draft import Draft, Limits, View, itemsize
 from attncheck.kernels.operands import Operands
 from attncheck.kernels.parts import larger
+from attncheck.kernels.slices import merge, row_bytes, sliced
 from attncheck.problem import Problem
 
 ROWS = 128
 """ROWS of matrix.wgsl."""
 
+FEW_ROWS = 16
+"""ROWS of matrix_decode.wgsl."""
+
+KEYS = 64
+"""KEYS of matrix_decode.wgsl, of which a slice is a multiple."""
+
+SLICE = 512
+"""Keys of a slice, where that is enough for SCRATCH."""
+
+SCRATCH = 0.02
+"""Most bytes of partial results for a byte of keys and values in a full slice; a short last slice adds to it."""
+
+WORD = 8
+"""Elements of f16 in a word of the keys and values of matrix_decode.wgsl."""
+
 DIMS = (32, 64, 128)
-"""What HEAD_DIM and V_DIM of matrix.wgsl may be."""
+"""What HEAD_DIM and V_DIM may be."""
 
 WORKGROUP_BYTES = 48 << 10
 INVOCATIONS = 256
@@ -38,11 +55,46 @@ def lacks(problem: Problem, limits: Limits) -> str | None:
             return f"{name} {dim}: it has {', '.join(map(str, DIMS))}"
     if problem.rotary is not None:
         return "queries turned in float32 (rotary): the matrix units would round them"
-    return larger(problem, limits)
+    return None if _decodes(problem) else larger(problem, limits)
 
 
 def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
-    """One dispatch."""
+    """Over slices of the keys where there are few query rows of a batch entry, in one dispatch where there are more."""
+    (_decode if _decodes(draft.problem) else _prefill)(draft, given, output)
+
+
+def slice_of(problem: Problem) -> int:
+    """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
+    partial_bytes = problem.group * problem.rows * row_bytes(problem)
+    key_bytes = (problem.head_dim + problem.v_head_dim) * itemsize("f16")
+    steps = -(-int(partial_bytes / (SCRATCH * key_bytes)) // KEYS)
+    return max(SLICE, steps * KEYS)
+
+
+def _decodes(problem: Problem) -> bool:
+    return problem.rows <= MOST_ROWS
+
+
+def _decode(draft: Draft[Problem], given: Operands, output: View) -> None:
+    problem = draft.problem
+    packed_rows = problem.group * problem.rows
+    slices = sliced(draft, slice_of(problem), packed_rows)
+    row_tiles = -(-packed_rows // FEW_ROWS)
+    params: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles}
+    params |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
+    params |= given.query.place("query") | given.bias.params
+    params |= {name: stride // WORD for name, stride in _heads(given).items()}
+    operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
+    bindings = (*operands, given.bias.buffer, slices.partials)
+    for part, ranges, skips in given.parts(problem, draft.limits):
+        total = (part.end - part.first) * row_tiles * slices.count
+        place = {"total": total, "first_member": part.first}
+        place |= {name: skip // WORD for name, skip in skips.items()}
+        draft.dispatch("matrix_decode", {}, params | place, bindings, total, _dims(problem), DIRECTIVES, ranges)
+    merge(draft, given, slices, output)
+
+
+def _prefill(draft: Draft[Problem], given: Operands, output: View) -> None:
     problem = draft.problem
     tiles = problem.batch * problem.kv_heads * -(-problem.group * problem.rows // ROWS)
     params: dict[str, int | float] = {
@@ -55,13 +107,18 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
         "softcap": problem.softcap,
     }
     params |= given.query.place("query") | output.strides("output") | given.bias.params | given.sinks.params
-    for role, view in (("key", given.key), ("value", given.value)):
-        strides = view.strides(role)
-        del strides[f"{role}_row"]  # rows of a present buffer follow on each other
-        params |= strides
     bindings = (
         *(given.visible, given.query.buffer, given.key.buffer, given.value.buffer),
         *(output.buffer, given.bias.buffer, given.sinks.buffer),
     )
-    dims = {"HEAD_DIM": problem.head_dim, "V_DIM": problem.v_head_dim}
-    draft.dispatch("matrix", {}, params, bindings, tiles, dims, DIRECTIVES)
+    draft.dispatch("matrix", {}, params | _heads(given), bindings, tiles, _dims(problem), DIRECTIVES)
+
+
+def _heads(given: Operands) -> dict[str, int]:
+    """Where the heads of keys and values begin; rows of a present buffer follow on each other."""
+    strides = given.key.strides("key") | given.value.strides("value")
+    return {name: stride for name, stride in strides.items() if not name.endswith("_row")}
+
+
+def _dims(problem: Problem) -> dict[str, int]:
+    return {"HEAD_DIM": problem.head_dim, "V_DIM": problem.v_head_dim}

@@ -8,6 +8,7 @@ from pathlib import Path
 SHADERS = (
     "append", "norm", "project", "evict", "mask", "naive_scores", "naive_softmax", "naive_output", "online",
     "decode", "decode_merge", "score_output", "linear", "gather", "scatter", "flash", "matrix",
+    "matrix_decode",
 )  # fmt: skip
 """Every shader that a plan may name."""
 

@@ -4,12 +4,63 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from attncheck import shipped
+from attncheck.backends.registry import Settings, create
+from attncheck.backends.wgsl import limits
+from attncheck.engine.worker import Worker
+from attncheck.kernels import matrix, planner
+from attncheck.problem import Arrays
+from tests.device import Work
+from tests.few_rows import CASES, HIDDEN, with_nan, wrongs
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 60.0
+
+every_width = pytest.mark.parametrize("dim", matrix.DIMS)
+
+
+@pytest.fixture(scope="module")
+def dawn() -> Iterator[Worker]:
+    (backend,) = create("wgsl-dawn", Settings())
+    worker = Worker.started(backend.launch())
+    backend.check(worker.hello)
+    yield worker
+    worker.close()
+
+
+def computed(worker: Worker, given: Work) -> Arrays:
+    """The outputs of the matrix kernel, which covers the work."""
+    within = limits(worker.hello)
+    assert matrix.lacks(given.problem, within) is None
+    plan = planner.plan(given.problem, "matrix", within, shipped.shaders_dir())
+    handle = worker.prepare({"plan": asdict(plan), "outputs": given.outputs}, SECONDS)
+    outputs: Arrays = worker.run(handle, given.inputs, SECONDS)["outputs"]
+    worker.release(handle, SECONDS)
+    return outputs
+
+
+@every_width
+@pytest.mark.parametrize("name", CASES)
+def test_few_rows_against_slices_of_the_keys(name: str, dim: int, dawn: Worker) -> None:
+    given = CASES[name](dim)
+    assert not wrongs(given, computed(dawn, given))
+
+
+@every_width
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_a_mask_hides_from_all_rows_may_be_nan(name: str, dim: int, dawn: Worker) -> None:
+    given, poisoned = with_nan(HIDDEN[name](dim))
+    outputs = computed(dawn, given)
+    assert not wrongs(given, outputs)
+    assert np.array_equal(computed(dawn, poisoned)["output"], outputs["output"])
 
 
 def attncheck(*words: str) -> subprocess.CompletedProcess[str]:

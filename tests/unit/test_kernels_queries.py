@@ -33,7 +33,8 @@ def planned(given: Work, kernel: str, limits: Limits = LIMITS) -> Plan:
 
 
 def attends(found: Plan, kernel: str) -> Dispatch:
-    (dispatch,) = (it for it in found.dispatches if it.shader == kernel)
+    """Of either form of a kernel: that of few query rows is called after decoding."""
+    (dispatch,) = (it for it in found.dispatches if it.shader in {kernel, f"{kernel}_decode"})
     return dispatch
 
 

@@ -13,15 +13,15 @@ from attncheck.backends.wgsl import limits
 from attncheck.compare import judge
 from attncheck.graph import read, write
 from attncheck.kernels import matrix, planner
-from attncheck.kernels.draft import Limits
+from attncheck.kernels.plan import Plan
 from attncheck.kernels.policy import Choice, Policy
 from attncheck.oracle.ask import answer
 from attncheck.problem import Problem
 from attncheck.tensors.dtypes import dtype, widen
 from tests.device import hello, worker_module
 from tests.drawing import scenario
-
-UNITS = Limits(1 << 30, workgroups=65535, f16=True, workgroup_bytes=48 << 10, invocations=256, matrix=True)
+from tests.few_rows import UNITS
+from tests.unit.test_kernels_plan import uniform_values
 
 
 def posed(**axes: Any) -> Problem:
@@ -67,10 +67,14 @@ def test_no_adapter_here_has_matrix_units() -> None:
     assert not limits(hello()).matrix
 
 
-def test_directives_stand_before_all_else_and_dims_are_constants() -> None:
-    problem = posed(q_len=(130,), past_len=(70,))
-    plan = planner.plan(problem, "matrix", UNITS, shipped.shaders_dir())
-    (dispatch,) = (each for each in plan.dispatches if each.shader == "matrix")
+def planned(problem: Problem) -> Plan:
+    return planner.plan(problem, "matrix", UNITS, shipped.shaders_dir())
+
+
+@pytest.mark.parametrize(("rows", "shader"), [(130, "matrix"), (1, "matrix_decode")])
+def test_directives_stand_before_all_else_and_dims_are_constants(rows: int, shader: str) -> None:
+    plan = planned(posed(q_len=(rows,), past_len=(70,)))
+    (dispatch,) = (each for each in plan.dispatches if each.shader == shader)
     lines = dispatch.prelude.splitlines()
     assert tuple(lines[: len(matrix.DIRECTIVES)]) == matrix.DIRECTIVES
     assert lines[len(matrix.DIRECTIVES) :] == ["const HEAD_DIM = 64u;", "const V_DIM = 64u;"]
@@ -78,10 +82,68 @@ def test_directives_stand_before_all_else_and_dims_are_constants() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_query_heads_of_a_kv_head_share_tiles(heads: int) -> None:
-    problem = posed(q_len=(48,), heads=heads, kv_heads=1)
-    plan = planner.plan(problem, "matrix", UNITS, shipped.shaders_dir())
+    plan = planned(posed(q_len=(48,), heads=heads, kv_heads=1))
     (dispatch,) = (each for each in plan.dispatches if each.shader == "matrix")
     assert dispatch.grid == (-(-heads * 48 // matrix.ROWS), 1, 1)
+
+
+@pytest.mark.parametrize("heads", [1, 8, 16, 17])
+def test_few_rows_are_tiles_of_sixteen_by_slices(heads: int) -> None:
+    plan = planned(posed(q_len=(1,), past_len=(1500,), heads=heads, kv_heads=1, head_dim=128))
+    (dispatch,) = (each for each in plan.dispatches if each.shader == "matrix_decode")
+    tiles, slices = -(-heads // matrix.FEW_ROWS), {1: 3, 8: 3, 16: 2, 17: 2}[heads]
+    assert dispatch.grid == (tiles * slices, 1, 1)
+
+
+@pytest.mark.parametrize(("rows", "shaders"), [(16, {"matrix_decode", "decode_merge"}), (17, {"matrix"})])
+def test_the_rows_of_a_batch_entry_choose_the_form(rows: int, shaders: set[str]) -> None:
+    plan = planned(posed(q_len=(rows,), past_len=(70,)))
+    assert {each.shader for each in plan.dispatches} & {"matrix", "matrix_decode", "decode_merge"} == shaders
+
+
+@pytest.mark.parametrize("group", [1, 4, 8, 16])
+@pytest.mark.parametrize("rows", [1, 5, 16])
+@pytest.mark.parametrize("head_dim", matrix.DIMS)
+def test_partial_results_take_under_3_percent_of_the_keys_and_values(group: int, rows: int, head_dim: int) -> None:
+    """Of whole slices, 40 of them: a cache of less than one slice has one nevertheless."""
+    shape: dict[str, Any] = {"heads": group, "kv_heads": 1, "head_dim": head_dim, "q_len": (rows,)}
+    keys = 40 * matrix.slice_of(posed(**shape))
+    (partials,) = (it for it in planned(posed(past_len=(keys - rows,), **shape)).buffers if it.name == "[partials]")
+    assert partials.nbytes < 0.03 * 2 * keys * head_dim * 2
+    assert partials.nbytes == group * rows * 40 * (head_dim + 2) * 4, "no row is there that is not asked for"
+
+
+def test_neither_lengths_nor_the_batch_move_the_borders_of_slices() -> None:
+    spans = set()
+    for past in [(0,), (500,), (3000,), (3, 900, 40)]:
+        plan = planned(posed(q_len=(2,) * len(past), past_len=past, heads=8, kv_heads=1))
+        (at,) = (at for at, each in enumerate(plan.dispatches) if each.shader == "matrix_decode")
+        spans.add(uniform_values(plan, at)["slice"])
+    (span,) = spans
+    assert span % matrix.KEYS == 0, "or a step would go over the border"
+
+
+@pytest.mark.parametrize(
+    ("rows", "heads", "keys", "taken"),
+    [
+        *((1, 5, 511, False), (1, 5, 512, True), (1, 4, 4000, False)),
+        *((3, 2, 600, True), (16, 1, 900, True), (17, 1, 900, False)),
+    ],
+)
+def test_few_rows_take_matrix_units_unasked_where_decode_has_more_than_four(
+    rows: int, heads: int, keys: int, taken: bool
+) -> None:
+    problem = posed(q_len=(rows,), past_len=(keys - rows,), heads=heads, kv_heads=1)
+    assert (Policy().choose(problem, UNITS).kernels[0] == "matrix") == taken
+    assert Policy().choose(problem, replace(UNITS, matrix=False)).kernels[0] != "matrix"
+    assert Policy().choose(posed(q_len=(rows,), past_len=(keys - rows,), dtype="float32"), UNITS).kernels[0] != "matrix"
+
+
+def test_keys_of_more_than_a_binding_are_for_few_rows_alone() -> None:
+    narrow = replace(UNITS, binding_bytes=1 << 16, buffer_bytes=1 << 30)
+    few, many = (posed(q_len=(rows,), past_len=(1000,)) for rows in (1, 40))
+    assert matrix.lacks(few, narrow) is None
+    assert matrix.lacks(many, narrow) == "keys or values of 266240 bytes, more than one binding"
 
 
 def test_matrix_units_are_not_usable_where_they_are_not_offered() -> None:

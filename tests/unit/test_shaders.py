@@ -12,19 +12,24 @@ import pytest
 
 from attncheck import shipped
 from attncheck.kernels.attention import MAX_HEAD_DIM
+from attncheck.kernels.matrix import DIMS, DIRECTIVES
+from attncheck.kernels.matrix import WORKGROUP_BYTES as MATRIX_BYTES
 from attncheck.kernels.roster import ROSTER
 from attncheck.kernels.sources import SHADERS
+from attncheck.kernels.sources import prelude as written
 from attncheck.kernels.uniforms import fields
+from tests import matrices
 from tests.device import FAST_KERNELS, KERNELS, has_f16, plan, runtime, work
 from tests.drawing import scenario
 from tests.dressing import STAGES, masked, packed, scored, sunk
+from tests.tint import complaints
 
 FILES = sorted(shipped.shaders_dir().glob("*.wgsl"))
-MATRIX = "matrix"
-"""The shader that needs matrix units, which no compiler and no adapter here has: tests/gpu compiles and runs it."""
+MATRIX = set(matrices.SHADERS)
+"""Those that need matrix units, which no adapter here has: Tint compiles them for none, and they run emulated."""
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 every_shader = pytest.mark.parametrize(
-    "file", [file for file in FILES if file.stem != MATRIX], ids=lambda file: file.stem
+    "file", [file for file in FILES if file.stem not in MATRIX], ids=lambda file: file.stem
 )
 
 WORKGROUP_BYTES = 16384
@@ -70,7 +75,7 @@ def code(file: Path) -> str:
 
 def test_the_shipped_files_are_the_shaders_that_plans_name() -> None:
     assert [file.stem for file in FILES] == sorted(SHADERS)
-    assert {shader for shader, _ in specialisations()} == set(SHADERS) - {MATRIX}
+    assert {shader for shader, _ in specialisations()} == set(SHADERS) - MATRIX
 
 
 def test_every_shader_compiles_with_every_prelude_in_use() -> None:
@@ -80,6 +85,16 @@ def test_every_shader_compiles_with_every_prelude_in_use() -> None:
         text = (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8")
         bindings = len(re.findall(r"@binding\(", text))
         runtime()._pipeline(prelude, text, shader, bindings - 1)
+
+
+def test_shaders_for_matrix_units_compile_in_every_width_within_the_memory_that_is_asked_for() -> None:
+    """By Tint, for no adapter: its only complaint may be about WebGPU's default memory, and says how much it takes."""
+    dims = [{"HEAD_DIM": head_dim, "V_DIM": v_head_dim} for head_dim in DIMS for v_head_dim in DIMS]
+    texts = [(shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8") for shader in sorted(MATRIX)]
+    for said in complaints([written({}, each, DIRECTIVES) + text for text in texts for each in dims]):
+        taken = re.match(r"The total use of workgroup storage \((\d+) bytes\) is larger", said)
+        assert not said or taken, said
+        assert not taken or int(taken.group(1)) <= MATRIX_BYTES
 
 
 def test_shapes_and_features_specialise_nothing() -> None:
@@ -180,6 +195,17 @@ def test_all_kernels_cap_scores_by_the_same_words() -> None:
     assert len(twins("online")) == 2
     assert twins("online") == twins("naive_scores")
     assert twins("online")[:1] == twins("flash")
+
+
+def test_both_forms_of_the_matrix_kernel_treat_scores_by_the_same_words() -> None:
+    def twins(shader: str) -> list[str]:
+        return re.findall(
+            r"(?ms)^fn (?:accurate_tanh|log2_scores|seen_scores|weighing|head_of)\b.*?^}",
+            (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8"),
+        )
+
+    assert len(twins("matrix")) == 5
+    assert sorted(twins("matrix")) == sorted(twins("matrix_decode"))
 
 
 def test_all_shaders_that_know_hidden_keys_agree_on_their_number() -> None:
