@@ -67,6 +67,8 @@ STARTS = (
 
 
 ZEROS = "q_values=0,k_values=0,v_values=0"
+
+
 @dataclass(frozen=True)
 class Fault:
     """A planted fault: where shrinking it begins, and its smallest case by the order, both as `--case` takes them.

@@ -27,6 +27,8 @@ _FLOATS: Mapping[int, str] = {
     onnx.TensorProto.FLOAT16: "float16",
     _BFLOAT16: "bfloat16",
 }
+
+
 class Fed(Protocol):
     """What is fed: its file, the inputs that must be given, in order, and the arrays that it holds itself."""
 

@@ -9,6 +9,7 @@ from tests.shrinking import ALL, FAULTS, limit_of, shrunk, verified
 
 pytestmark = pytest.mark.slow
 
+
 def within(found: Minimum) -> bool:
     """Whether it was as quick as the issue asks."""
     return found.certified and found.evaluations <= 400 and found.seconds < 60

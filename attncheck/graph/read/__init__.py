@@ -16,6 +16,7 @@ from attncheck.problem import AnyProblem, Arrays, Problem
 
 __all__ = ["READABLE", "READERS", "Reader", "Unreadable", "any_problem", "problem"]
 
+
 @dataclass(frozen=True)
 class Reader:
     """How an operator is read, and how many inputs and outputs of it are known: one more is refused, not passed over.
