@@ -54,9 +54,7 @@ def read(node: Node) -> Problem:
     """The Problem of an Attention node. Raises Unreadable for features that attncheck does not know."""
     node.refuse_attributes(_ATTRIBUTES)
     it = _shape(node)
-    past_key, past_value = node.name(4), node.name(5)
     external = node.array(6) is not None
-    present_key, present_value = node.output(1), node.output(2)
     new_len = it.kv_len - it.past
     return Problem(
         op=node.op,
@@ -81,11 +79,11 @@ def read(node: Node) -> Problem:
         query=Tensor(node.required(0)[0], it.layout),
         key=Tensor(node.required(1)[0], it.layout),
         value=Tensor(node.required(2)[0], it.layout),
-        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
-        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
+        past_key=node.given(4),
+        past_value=node.given(5),
         output=Tensor(node.output(0) or "Y", it.layout),
-        present_key=None if present_key is None else Tensor(present_key, "bnsh"),
-        present_value=None if present_value is None else Tensor(present_value, "bnsh"),
+        present_key=node.asked(1),
+        present_value=node.asked(2),
         masks=_masks(node, it),
         scores=_scores(node, it.past + it.new),
         softmax=_softmax(node),

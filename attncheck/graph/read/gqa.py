@@ -8,7 +8,6 @@ before bias and mask.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +47,6 @@ def read(node: Node) -> Problem:
     head_dim = node.head_dim(0, width, heads, 2 * kv_heads if query.packed else 0)
     lengths = _lengths(node, rows)
     longest = int(node.required(6)[1].reshape(-1)[0])
-    past_key, past_value = node.name(3), node.name(4)
     past = node.array(3)
     past_capacity = 0 if past is None else past.shape[2]
     rotary = _rotary(node, lengths, longest)
@@ -69,18 +67,18 @@ def read(node: Node) -> Problem:
         past_len=tuple(lengths.past.tolist()),
         new_len=tuple(lengths.new.tolist()),
         visible=_visible(node, lengths),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
+        scale=node.scale(head_dim),
         softcap=node.attribute("softcap", 0.0),
         empty_row="zero",
         rotary=rotary,
         query=query,
         key=key,
         value=value,
-        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
-        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
+        past_key=node.given(3),
+        past_value=node.given(4),
         output=Tensor(node.output(0) or "output", "bsnh"),
-        present_key=_present(node, 1),
-        present_value=_present(node, 2),
+        present_key=node.asked(1),
+        present_value=node.asked(2),
         masks=_masks(node),
         sink=node.name(11),
         smooth=node.attribute("smooth_softmax", 0) == 1 and node.name(11) is None,
@@ -110,11 +108,6 @@ def _lengths(node: Node, rows: int) -> _Lengths:
     said = node.array(16)
     new = np.minimum(rows, total) if said is None else np.asarray(said, np.int64)
     return _Lengths(rows, new, total - new)
-
-
-def _present(node: Node, index: int) -> Tensor | None:
-    name = node.output(index)
-    return None if name is None else Tensor(name, "bnsh")
 
 
 def _visible(node: Node, it: _Lengths) -> NDArray[np.int32]:

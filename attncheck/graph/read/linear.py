@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from attncheck.graph.read.node import Node, Unreadable
 from attncheck.problem import LinearProblem, Tensor
 
@@ -23,7 +21,6 @@ def read(node: Node) -> LinearProblem:
     head_dim, v_head_dim = node.head_dim(0, width, heads), node.head_dim(2, node.required(2)[1].shape[2], kv_heads)
     decay, beta = node.array(4), node.array(5)
     gated, delta = rule.startswith("gated"), rule.endswith("delta")
-    present = node.output(1)
     return LinearProblem(
         op=node.op,
         dtype=node.dtype(0),
@@ -33,13 +30,13 @@ def read(node: Node) -> LinearProblem:
         kv_heads=kv_heads,
         head_dim=head_dim,
         v_head_dim=v_head_dim,
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
+        scale=node.scale(head_dim),
         delta=delta,
         query=Tensor(node.required(0)[0], "bsnh"),
         key=Tensor(node.required(1)[0], "bsnh"),
         value=Tensor(node.required(2)[0], "bsnh"),
         output=Tensor(node.output(0) or "output", "bsnh"),
-        present_state=None if present is None else Tensor(present, "bnsh"),
+        present_state=node.asked(1),
         past_state=_state(node),
         decay=_packed(node, 4) if gated else None,
         decay_dim=1 if decay is None else decay.shape[2] // kv_heads,
@@ -58,12 +55,10 @@ def _rule(node: Node) -> str:
 
 
 def _state(node: Node) -> Tensor | None:
-    name = node.name(3)
-    if name is None:
-        return None
-    if node.dtype(3) != node.dtype(0):
+    state = node.given(3)
+    if state is not None and node.dtype(3) != node.dtype(0):
         raise Unreadable(f"{node.op} with a state in another dtype than the queries is not read by attncheck")
-    return Tensor(name, "bnsh")
+    return state
 
 
 def _packed(node: Node, index: int) -> Tensor | None:

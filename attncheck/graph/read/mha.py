@@ -10,7 +10,6 @@ softmax.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +71,6 @@ def problem(
     """
     heads = node.attribute("num_heads", 0)
     batch, rows = node.required(0)[1].shape[:2]
-    past_key, past_value = node.name(past), node.name(past + 1)
-    present_key, present_value = node.output(1), node.output(2)
     return Problem(
         op=node.op,
         dtype=node.dtype(0),
@@ -90,18 +87,18 @@ def problem(
         past_len=(buffers.past,) * batch,
         new_len=(new.new_rows,) * batch,
         visible=visible(node, mask, batch, rows, buffers.past, new.new_rows),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(new.head_dim),
+        scale=node.scale(new.head_dim),
         softcap=0.0,
         empty_row="mean",
         rotary=None,
         query=new.query,
         key=new.key,
         value=new.value,
-        past_key=None if past_key is None else Tensor(past_key, "bnsh"),
-        past_value=None if past_value is None else Tensor(past_value, "bnsh"),
+        past_key=node.given(past),
+        past_value=node.given(past + 1),
         output=Tensor(node.output(0) or "output", "bsnh"),
-        present_key=None if present_key is None else Tensor(present_key, "bnsh"),
-        present_value=None if present_value is None else Tensor(present_value, "bnsh"),
+        present_key=node.asked(1),
+        present_value=node.asked(2),
         masks=(*mask.masks, *biases(node, attention_bias)),
         scores=_scores(node, buffers.past + new.new_rows),
         projection=_projection(node, projection_bias, heads, new),

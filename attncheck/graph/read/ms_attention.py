@@ -8,8 +8,6 @@ are one buffer, of which ``past_sequence_length`` slots are past (`shared_buffer
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from attncheck.graph.read import key_mask, mha, shared_buffer
@@ -57,7 +55,7 @@ def read(node: Node) -> Problem:
         past_len=(buffers.past,) * batch,
         new_len=(rows,) * batch,
         visible=mha.visible(node, mask, batch, rows, buffers.past, rows),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
+        scale=node.scale(head_dim),
         softcap=0.0,
         empty_row="mean",
         rotary=rotary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from attncheck.problem import Arrays
+from attncheck.problem import Arrays, Tensor
 
 _DTYPES = {
     int(onnx.TensorProto.FLOAT): "float32",
@@ -51,6 +52,16 @@ class Node:
         name = self.name(index)
         return None if name is None else self._arrays[name]
 
+    def given(self, index: int) -> Tensor | None:
+        """Input `index` as [batch, heads, rows, dim], None where it is left out."""
+        name = self.name(index)
+        return None if name is None else Tensor(name, "bnsh")
+
+    def asked(self, index: int) -> Tensor | None:
+        """Output `index` as [batch, heads, rows, dim], None where it is not asked for."""
+        name = self.output(index)
+        return None if name is None else Tensor(name, "bnsh")
+
     def dtype(self, index: int) -> str:
         """The ONNX name of the float type at input `index`. Raises Unreadable for a type that attncheck lacks."""
         name, array = self.required(index)
@@ -72,6 +83,11 @@ class Node:
     def attribute(self, name: str, default: Any) -> Any:
         """The attribute's value, or `default`."""
         return self._attributes.get(name, default)
+
+    def scale(self, head_dim: int) -> float:
+        """The attribute scale where 0 stands for the default, 1 / sqrt(head_dim)."""
+        scale: float = self.attribute("scale", 0.0)
+        return scale or 1.0 / math.sqrt(head_dim)
 
     def head_dim(self, index: int, columns: int, heads: int, beside: int = 0) -> int:
         """How many of the `columns` of input `index` each head has. Raises Unreadable where not all have as many.

@@ -9,7 +9,6 @@ the window counts the query's own key (the text says "left_window_size", ONNX Ru
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +81,7 @@ def read(node: Node) -> Problem:
         past_len=tuple(lengths.past.tolist()),
         new_len=tuple(lengths.new.tolist()),
         visible=_visible(node, lengths),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
+        scale=node.scale(head_dim),
         softcap=node.attribute("softcap", 0.0),
         empty_row="zero",
         rotary=rotary,

@@ -7,8 +7,6 @@ queries sees; head h has layout h mod num_layout.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,7 +48,7 @@ def read(node: Node) -> Problem:
         past_len=tuple(before.tolist()),
         new_len=tuple(new.tolist()),
         visible=intervals.narrowed(visible),
-        scale=node.attribute("scale", 0.0) or 1.0 / math.sqrt(head_dim),
+        scale=node.scale(head_dim),
         softcap=0.0,
         empty_row="zero",
         rotary=rotary,
