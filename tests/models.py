@@ -195,6 +195,51 @@ def _branch(name: str, attention: onnx.NodeProto) -> onnx.GraphProto:
     return helper.make_graph([*before, attention], name, [], [value("y", None)])
 
 
+def spelt_inside(taken: bool = True) -> onnx.ModelProto:
+    """Attention in plain operators in a Loop, in both branches of an If and in a Scan; and by Einsum in the graph."""
+    shape, keys = [1, 2, 3, 8], [1, 2, 5, 8]
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["go"]), *_spelt("s", "t")],
+        "body",
+        [value("i", [], INT64), value("going", [], BOOL), value("s", shape)],
+        [value("go", [], BOOL), value("t", shape)],
+    )
+    scanned = helper.make_graph(
+        [*_spelt("u", "w"), helper.make_node("Identity", ["of"], ["out"])],
+        "scanned",
+        [value("u", shape), value("of", [1])],
+        [value("w", shape), value("out", [1])],
+    )
+    branch = {
+        f"{name}_branch": helper.make_graph(_spelt("q", "o"), name, [], [value("o", None)]) for name in ("then", "else")
+    }
+    swapped = [
+        helper.make_node("Transpose", [it], [f"{it}_bshd"], name=f"{it}_bshd", perm=[0, 2, 1, 3]) for it in "qkv"
+    ]
+    nodes = [
+        helper.make_node("Loop", ["trips", "", "q"], ["a"], name="loop", body=body),
+        helper.make_node("If", ["use_cache_branch"], ["b"], name="cached", **branch),
+        helper.make_node("Scan", ["q", "sequence"], ["c", "d"], name="scan", num_scan_inputs=1, body=scanned),
+        *swapped,
+        helper.make_node("Einsum", ["q_bshd", "k_bshd"], ["es"], name="by_letters", equation="bqhd,bkhd->bhqk"),
+        helper.make_node("Softmax", ["es"], ["ep"], name="of_letters", axis=-1),
+        helper.make_node("Einsum", ["ep", "v_bshd"], ["e"], name="behind_letters", equation="bhij, bjhc -> bihc"),
+    ]
+    inputs = [value("q", shape), value("k", keys), value("v", keys), value("sequence", [2, 1])]
+    held = [numpy_helper.from_array(np.array(2), "trips"), numpy_helper.from_array(np.array(taken), "use_cache_branch")]
+    graph = helper.make_graph(nodes, "main", inputs, [value(name, None) for name in "abce"], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _spelt(query: str, output: str) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("Transpose", ["k"], ["kt"], name="turn", perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", [query, "kt"], ["scores"], name="product"),
+        helper.make_node("Softmax", ["scores"], ["weights"], name="soft", axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], [output], name="mean"),
+    ]
+
+
 def external(proto: onnx.ModelProto, path: Path) -> None:
     """Save a model with its large weights in a file beside it."""
     onnx.save(proto, path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=256)

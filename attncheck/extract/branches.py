@@ -17,6 +17,15 @@ def around(graph: onnx.GraphProto, wanted: Callable[[onnx.NodeProto], bool]) -> 
     return [node for node in graph.node if _holds(node, wanted)]
 
 
+def towards(graph: onnx.GraphProto, wanted: Callable[[onnx.NodeProto], bool]) -> dict[str, bool]:
+    """By its condition, the branch of each If of `graph` itself in which a wanted node stands; of both, the first."""
+    return {
+        node.input[0]: any(wanted(inner) for name, it in walk.subgraphs(node) if name == BRANCHES[True]
+                           for inner in walk.below(it.node))
+        for node in around(graph, wanted)
+    }  # fmt: skip
+
+
 def settle(graph: onnx.GraphProto, taken: Mapping[str, bool], wanted: Callable[[onnx.NodeProto], bool]) -> None:
     """Replace in `graph` every If that holds a wanted node by the branch that its condition takes."""
     nodes = []

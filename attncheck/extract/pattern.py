@@ -10,6 +10,8 @@ from typing import get_args
 import onnx
 from onnx import numpy_helper
 
+from attncheck.extract import einsum
+from attncheck.graph import walk
 from attncheck.graph.model_file import PRODUCTS
 from attncheck.scenario.axes import spell
 from attncheck.scenario.model import DType
@@ -71,6 +73,17 @@ def find(graph: onnx.GraphProto) -> tuple[Pattern, ...]:
         if is_over_keys(it, next((ranks[name] for name in it.operands if name in ranks), None)):
             found.append(it)
     return tuple(found)
+
+
+def inside(graph: onnx.GraphProto, above: str = "") -> dict[str, Pattern]:
+    """Every spelt-out attention in the sub-graphs of a graph, by the path of its softmax, as that of nodes is told."""
+    found: dict[str, Pattern] = {}
+    for index, node in enumerate(graph.node):
+        for attribute, inner in walk.subgraphs(node):
+            here = f"{above}{node.name or f'{node.op_type}_{index}'}/{attribute}/"
+            found |= {f"{here}{it.softmax.name or it.softmax.output[0]}": it for it in find(inner)}
+            found |= inside(inner, here)
+    return found
 
 
 def is_over_keys(it: Pattern, rank: int | None) -> bool:
@@ -159,13 +172,10 @@ def case(it: Pattern, shapes: Shapes, dtype: str) -> str:
     The products are [(batch,) heads, q_len, head_dim] x [.., head_dim, kv_len] and [.., kv_len, v_head_dim]; of three
     axes the first counts as heads. A softcap that no constant says leaves no case.
     """
-    query, key, value = (shapes.get(name, ()) for name in it.operands)
-    if not len(query) == len(key) == len(value) or len(query) not in (3, 4) or it.before.op_type == "Einsum":
+    sizes = _sizes(it, shapes)
+    if sizes is None or dtype not in get_args(DType):
         return ""
-    batch, heads = (query[0], query[1]) if len(query) == 4 else (1, query[0])
-    rows, dim, keys, value_dim = query[-2], query[-1], value[-2], value[-1]
-    if dim not in key[-2:] or keys not in key[-2:] or dtype not in get_args(DType):
-        return ""
+    batch, heads, rows, dim, keys, value_dim = sizes
     if 0 in (batch, heads, rows, dim, keys, value_dim) or it.softcap is None:
         return ""
     words = [f"op=attention dtype={dtype} batch={batch} heads={heads} head_dim={dim} q_len={rows}"]
@@ -174,3 +184,16 @@ def case(it: Pattern, shapes: Shapes, dtype: str) -> str:
     words += [f"softcap={spell(it.softcap)}"] if it.softcap else []
     words += ["causal=false"] + (["bias=1x1xSxT"] if it.masked else [])
     return " ".join(words)
+
+
+def _sizes(it: Pattern, shapes: Shapes) -> tuple[int, int, int, int, int, int] | None:
+    """Batch, heads, q_len, head_dim, kv_len and v_head_dim, or None where the shapes are not attention's."""
+    query, key, value = (shapes.get(name, ()) for name in it.operands)
+    equations = [einsum.equation(node) for node in (it.before, it.behind)]
+    if any(equations):
+        return einsum.sizes(equations[0], equations[1], query, key, value)
+    if not len(query) == len(key) == len(value) or len(query) not in (3, 4):
+        return None
+    batch, heads = (query[0], query[1]) if len(query) == 4 else (1, query[0])
+    rows, dim, keys, value_dim = query[-2], query[-1], value[-2], value[-1]
+    return (batch, heads, rows, dim, keys, value_dim) if dim in key[-2:] and keys in key[-2:] else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from attncheck.extract import branches, capture, inputs, language, masks, pattern
+from attncheck.extract import branches, capture, einsum, inputs, language, masks, pattern
 from attncheck.extract.capture import Limits, Runner
 from attncheck.extract.pattern import Pattern
 from attncheck.extract.single import Single, single
@@ -24,6 +24,7 @@ from attncheck.scenario.complete import Value
 
 Arrays = Mapping[str, NDArray[np.generic]]
 _SHAPE = "attncheck/shape/"
+_UNTAKEN = "it stands in the branch of an If that these inputs do not take"
 
 
 @dataclass(frozen=True)
@@ -101,20 +102,72 @@ def extract(source: Source, pattern_of_names: str, feed: Feed, limits: Limits) -
 
     proto = onnx.ModelProto()
     proto.CopyFrom(source.proto)
+    hidden = pattern.inside(proto.graph) if pattern_of_names == "*" else {}
+    for path, it in hidden.items():
+        it.softmax.name = path  # as sites are, so that it is known again where its branch is taken
     fed = feed(proto, capture.upstream(proto, _needs(proto.graph, is_wanted, is_looked_at, patterns(proto.graph))))
+    whole = onnx.ModelProto()
+    whole.CopyFrom(proto)
     with capture.runner(source, limits) as runner:
         _settle(proto, fed, runner, is_looked_at)
         spelt = patterns(proto.graph)
         reached = {node.name: node for node in proto.graph.node if is_wanted(node)}
         arrays, unreached = _given(source, proto, list(reached.values()), fed, runner)
-        told = _spelt(source, proto, spelt, fed, runner)
-    sites = [site for site in source.sites if site.path in wanted]
-    why_not = {site.path: _why_missed(site, reached, proto) or unreached.get(site.path, "") for site in sites}
-    missed = [Missed(site, why_not[site.path]) for site in sites if why_not[site.path]]
+        told = [*_spelt(source, proto, spelt, fed, runner), *_hidden(hidden, proto)]
+        sites = [site for site in source.sites if site.path in wanted]
+        why_not = {site.path: _why_missed(site, reached, proto) or unreached.get(site.path, "") for site in sites}
+        left = {path for path, why in why_not.items() if why == _UNTAKEN}
+        left |= {it.pattern.softmax.name for it in told if it.reason == _UNTAKEN}
+        other = _untaken(source, whole, [site for site in sites if site.path in left], left, fed, runner)
     found = [Site(site.path, reached[site.path], site.opset) for site in sites if not why_not[site.path]]
     held = {tensor.name for tensor in proto.graph.initializer}
     extracts, refused = _told(source, proto, found, arrays, held, limits)
-    return Found(tuple(extracts), (*missed, *refused), told, fed)
+    # What follows from the branches that are not taken stands behind the rest.
+    more, also_refused = _told(source, whole, other.sites, other.arrays, other.held, limits)
+    extracts += [replace(it, notes=(f"{_UNTAKEN}; this is what it would be given", *it.notes)) for it in more]
+    gone = {site.path for site in other.sites}
+    missed = [Missed(site, why_not[site.path]) for site in sites if why_not[site.path] and site.path not in gone]
+    cased = {it.pattern.softmax.name: it for it in other.spelt}
+    spelt_out = tuple(cased.get(it.pattern.softmax.name, it) for it in told)
+    return Found(tuple(extracts), (*missed, *refused, *also_refused), spelt_out, fed)
+
+
+@dataclass(frozen=True)
+class _Other:
+    """What stands in branches that the inputs do not take, as it would be given if they did."""
+
+    sites: tuple[Site, ...] = ()
+    spelt: tuple[Spelt, ...] = ()
+    arrays: Arrays = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+
+
+def _untaken(
+    source: Source, whole: onnx.ModelProto, sites: Sequence[Site], left: set[str], fed: Fed, runner: Runner
+) -> _Other:
+    """The nodes and patterns of `left`, by their names, with each If put in the way of the first of them that it holds.
+
+    `whole` is changed so. Where ONNX Runtime cannot run it so, they stay what they are: left.
+    """
+
+    def is_left(node: onnx.NodeProto) -> bool:
+        return node.name in left
+
+    while taken := branches.towards(whole.graph, is_left):
+        branches.settle(whole.graph, taken, is_left)
+    reached = {node.name: node for node in whole.graph.node if is_left(node)}
+    there = [site for site in sites if site.path in reached and site.readable]
+    arrays: Arrays = {}
+    unreached: Mapping[str, str] = {}
+    if there:
+        try:
+            arrays, unreached = _given(source, whole, [reached[site.path] for site in there], fed, runner)
+        except UnusableModel:
+            there = []
+    spelt = _spelt(source, whole, [it for it in pattern.find(whole.graph) if is_left(it.softmax)], fed, runner)
+    held = {tensor.name for tensor in whole.graph.initializer}
+    found = tuple(Site(it.path, reached[it.path], it.opset) for it in there if it.path not in unreached)
+    return _Other(found, spelt, arrays, held)
 
 
 def _given(
@@ -184,10 +237,23 @@ def _why_missed(site: Site, reached: Mapping[str, onnx.NodeProto], proto: onnx.M
     """Why a node is not extracted, or nothing."""
     if site.path in reached:
         return "" if site.readable else "attncheck does not read this operator"
+    return _where(site.path, is_attention, proto)
+
+
+def _hidden(inside: Mapping[str, Pattern], proto: onnx.ModelProto) -> Iterator[Spelt]:
+    """The patterns that stood in sub-graphs, and still do or are gone with a branch."""
+    reached = {node.name for node in proto.graph.node}
+    for path, it in inside.items():
+        if path not in reached:
+            yield Spelt(it, "", _where(path, lambda node: node.op_type == "Softmax", proto))
+
+
+def _where(path: str, wanted: Wanted, proto: onnx.ModelProto) -> str:
+    """Where a node is that is not in the graph itself."""
     for node in proto.graph.node:
-        if any(inner.name == site.path and is_attention(inner) for inner in walk.below([node])):
+        if any(inner.name == path and wanted(inner) for inner in walk.below([node])):
             return f"it stands inside of {node.op_type} {node.name}, whose tensors cannot be captured"
-    return "it stands in the branch of an If that these inputs do not take"
+    return _UNTAKEN
 
 
 def _told(
@@ -257,6 +323,9 @@ def _spelt(
 def _no_case(it: Pattern) -> str:
     if it.softcap is None:
         return "its scores go through a Tanh, and no constant says what softcap that is"
+    equations = [text for text in map(einsum.equation, (it.before, it.behind)) if text]
+    if equations:
+        return f"the products are not those of attention by their equations, {' and '.join(equations)}"
     return "the tensors are not laid out as attention's"
 
 

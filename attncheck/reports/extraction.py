@@ -21,7 +21,10 @@ def listed(source: Source) -> list[Line]:
     """One line a node, its path and operator; and one for each attention that is spelt out."""
     width = max((len(it.path) for it in source.sites), default=0)
     lines = [line(f"{it.path.ljust(width)}  {_operator(it)}") for it in source.sites]
-    return lines + [line(f"spelt out: {_nodes(it)}") for it in pattern.find(source.proto.graph)]
+    graph = source.proto.graph
+    found = [_nodes(it) for it in pattern.find(graph)]
+    found += [_nodes(it, path) for path, it in pattern.inside(graph).items()]
+    return lines + [line(f"spelt out: {nodes}") for nodes in found]
 
 
 def report(source: Source, found: Found, written: Sequence[Written], width: int | None) -> list[Line]:
@@ -81,9 +84,11 @@ def _named(sites: Sequence[Site], width: int | None) -> list[Line]:
     return paragraph(f"{plural(len(sites), 'node')}: {', '.join([*named, *more])}", width, "    ")
 
 
-def _nodes(it: Pattern) -> str:
-    nodes = (it.before, it.softmax, it.behind)
-    return ", ".join(f"{node.op_type} {node.name or node.output[0]}" for node in nodes)
+def _nodes(it: Pattern, path: str = "") -> str:
+    """The nodes of a pattern by their names, the softmax by its path where it stands in a sub-graph."""
+    names = (it.before.name, path or it.softmax.name, it.behind.name)
+    nodes = zip((it.before, it.softmax, it.behind), names, strict=True)
+    return ", ".join(f"{node.op_type} {name or node.output[0]}" for node, name in nodes)
 
 
 def _spelt(found: Sequence[Spelt], width: int | None) -> Iterator[Line]:

@@ -91,14 +91,35 @@ def test_tensors_are_those_that_the_node_is_given_in_the_model(folder: Path) -> 
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_of_an_if_the_branch_that_the_inputs_take_is_extracted(folder: Path, taken: bool) -> None:
+def test_of_an_if_both_branches_are_extracted_and_the_one_that_is_not_taken_is_noted(folder: Path, taken: bool) -> None:
     save(folder, "nested", models.nested(taken))
     ran = extract(folder, "nested.onnx")
-    name, scale = ("cached-then_branch-with", "0.5") if taken else ("cached-else_branch-without", "0.25")
-    assert axes(folder, "nested")[name]["scale"] == scale
+    found = axes(folder, "nested")
+    assert found["cached-then_branch-with"]["scale"] == "0.5"
+    assert found["cached-else_branch-without"]["scale"] == "0.25"
     left = "cached/else_branch/without" if taken else "cached/then_branch/with"
-    assert f"these inputs do not take\n    1 node: {left}\n" in ran.stdout
+    note = "note: it stands in the branch of an If that these inputs do not take; this is what it would be given"
+    assert f"{note}\n    1 node: {left}\n" in ran.stdout
+    assert ran.stdout.count(note) == 1
     assert "inside of Loop loop, whose tensors cannot be captured\n    1 node: loop/body/again\n" in ran.stdout
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_attention_spelt_out_in_sub_graphs_and_by_einsum_is_told_with_its_place(folder: Path, taken: bool) -> None:
+    save(folder, "inside", models.spelt_inside(taken))
+    ran = extract(folder, "inside.onnx")
+    assert (ran.code, "5 spelt-out attentions" in ran.stdout) == (ExitCode.NOTHING, True), ran.text
+    case = "op=attention dtype=float32 batch=1 heads=2 head_dim=8 q_len=3 kv_len=5 causal=false"
+    alike = ran.stdout.partition(f"    attncheck run --case '{case}'\n")[0]
+    for softmax in ("of_letters", "cached/then_branch/soft", "cached/else_branch/soft"):
+        assert f"Softmax {softmax}, " in alike
+    for kind in ("Loop", "Scan"):
+        name = kind.lower()
+        told = f"Softmax {name}/body/soft, MatMul mean\n    no case: it stands inside of {kind} {name}, whose tensors"
+        assert told in ran.stdout
+    listed = extract(folder, "inside.onnx", "--list").stdout
+    assert listed.count("spelt out: ") == 5
+    assert "Softmax scan/body/soft" in listed
 
 
 def test_nodes_before_one_that_the_runtime_refuses_are_written_and_those_behind_are_named(folder: Path) -> None:

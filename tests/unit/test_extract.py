@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from onnx import helper, numpy_helper
 
-from attncheck.extract import branches, capture, inputs, language, masks, pattern, source
+from attncheck.extract import branches, capture, einsum, inputs, language, masks, pattern, source
 from attncheck.graph import feeds, read, write
 from attncheck.graph.case import Case
 from attncheck.graph.external import UnusableModel
@@ -319,3 +319,31 @@ def test_a_branch_takes_the_place_of_its_if_with_names_of_its_own(tmp_path: Path
     assert len(made) == len(set(made))
     assert "c" in made
     assert not branches.around(graph, source.is_attention)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "shapes", "sizes"),
+    [
+        ("bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 5, 4, 6)), (2, 4, 3, 8, 5, 6)),
+        ("bhid,bhjd->bhij", "bhij,bhjc->bhic", ((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 8)), (2, 4, 3, 8, 5, 8)),
+        ("hqd,hkd->hqk", "hqk,hkd->hqd", ((4, 3, 8), (4, 5, 8), (4, 5, 8)), (1, 4, 3, 8, 5, 8)),
+        # The keys are not the last axis of the scores; nothing is summed over; the keys are not summed over.
+        ("bqhd,bkhd->bhkq", "bhkq,bkhd->bqhd", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 5, 4, 8)), None),
+        ("bqhd,bkhd->bhqkd", "bhqkd,bkhd->bqhd", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 5, 4, 8)), None),
+        ("bqhd,bkhd->bhqk", "bhqk,bkhd->bkhd", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 5, 4, 8)), None),
+        ("...qd,...kd->...qk", "...qk,...kd->...qd", ((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 8)), None),
+        ("bqhd,bkhd->bhqk", "", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 5, 4, 8)), None),
+        # 5 keys in the first product, 6 in the second.
+        ("bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", ((2, 3, 4, 8), (2, 5, 4, 8), (2, 6, 4, 8)), None),
+    ],
+)
+def test_equations_of_attention_tell_which_axis_is_which(
+    before: str, behind: str, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...] | None
+) -> None:
+    assert einsum.sizes(before, behind, *shapes) == sizes
+
+
+def test_attention_spelt_out_in_sub_graphs_is_found_by_its_path() -> None:
+    found = pattern.inside(models.spelt_inside().graph)
+    assert set(found) == {"loop/body/soft", "cached/then_branch/soft", "cached/else_branch/soft", "scan/body/soft"}
+    assert all(it.before.op_type == it.behind.op_type == "MatMul" for it in found.values())
