@@ -20,15 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncheck import __version__
+from attncheck.backends.base import BackendUnavailable
 from attncheck.backends.tables import Table
 from attncheck.bundle import endings, fresh, issue, script, words
 from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, OURS, TABLE, Again, again
 from attncheck.bundle.fresh import Rerun
 from attncheck.bundle.runtimes import beside
+from attncheck.bundle.runtimes.ort import CPU
 from attncheck.bundle.runtimes.several import numbered
 from attncheck.bundle.subject import Piece, Subject, plain
+from attncheck.engine import trial
 from attncheck.engine.files import write_whole
 from attncheck.graph.session import session
+from attncheck.reports import device as device_words
 from attncheck.scenario import ScenarioErrors, load
 from attncheck.scenario.model import Scenario
 from attncheck.scenario.written import file_text
@@ -228,6 +232,7 @@ def _environment(it: Subject, rerun: Rerun, run: Again, needs: Sequence[str]) ->
         "reference": None if reference is None else {"backend": reference.backend, "verdict": str(reference.verdict)},
         "versions": _versions(it, needs),
         "device": plain(device),
+        "adapters": _adapters(it),
         "python": fresh.version(it.launch.python),
         "platform": platform.platform(),
         "requirements": list(it.required),
@@ -241,6 +246,16 @@ def _environment(it: Subject, rerun: Rerun, run: Again, needs: Sequence[str]) ->
             "output": rerun.output.splitlines(),
         },
     }
+
+
+def _adapters(it: Subject) -> list[str]:
+    """The adapters that there are, where the runtime computes on one of them and does not say on which."""
+    if it.launch.runtime != "ort" or it.hello.device.get("provider") == CPU:
+        return []
+    try:
+        return [device_words.adapter(one) for one in trial.adapters(it.launch.environment)]
+    except BackendUnavailable:
+        return []
 
 
 def _versions(it: Subject, needs: Sequence[str]) -> dict[str, str]:

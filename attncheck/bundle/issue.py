@@ -66,6 +66,7 @@ def _environment(environment: Mapping[str, Any]) -> str:
         "platform": environment["platform"],
         **({"device": environment["device"]["adapter"]} if "adapter" in environment["device"] else {}),
         **({"driver": environment["device"]["driver"]} if environment["device"].get("driver") else {}),
+        **({"adapters here": "; ".join(environment["adapters"])} if environment["adapters"] else {}),
         **({"requirements": ", ".join(environment["requirements"])} if environment["requirements"] else {}),
         **{f"`{name}`": value for name, value in {**environment["gpu"], **environment["environment"]}.items()},
     }

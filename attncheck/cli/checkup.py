@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from attncheck.backends.base import Backend, BackendUnavailable, Launch
+from attncheck.backends.base import Backend, BackendUnavailable
 from attncheck.backends.registry import Settings, create
 from attncheck.cli.messages import progress
 from attncheck.cli.options import DEFAULT_CANDIDATE, DEFAULT_REFERENCE
 from attncheck.cli.output import Printer
 from attncheck.engine import trial
-from attncheck.engine.worker import Worker
 from attncheck.reports import device
 from attncheck.reports.lines import BLANK, Line, Span, line, paragraph
 from attncheck.vocabulary import ExitCode
@@ -33,13 +32,9 @@ def _adapters(width: int | None) -> list[Line]:
     """Every adapter that wgpu finds, the one used by default first."""
     title = line("adapters", "heading")
     try:
-        worker = Worker.started(Launch("survey"))
+        found = trial.adapters()
     except BackendUnavailable as failure:
         return [title, *paragraph(f"cannot be listed: {failure}", width, "  ")]
-    try:
-        found = worker.hello.device["adapters"]
-    finally:
-        worker.close()
     if not found:
         return [title, line("  none", "caution")]
     lines = [title]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def test_what_onnx_runtime_does_wrong_on_swiftshader_is_shown(case: str, verdict
     assert seen is verdict
     assert bundle.rerun.shows, bundle.rerun.output
     assert "WebGpuExecutionProvider" in bundle.rerun.output
+    issue = (bundle.folder / "issue.md").read_text(encoding="utf-8")
+    assert re.search(r"^\| adapters here \| SwiftShader .*\|$", issue, re.MULTILINE), "which ONNX Runtime does not say"
 
 
 @pytest.mark.slow
