@@ -48,11 +48,13 @@ class Again:
     backend  its name, with the path of its file where it is a function
     options  of OPTIONS, those that are not as they are by themselves
     files    what must lie in the bundle for that, by path there
+    verdict  what it came to, as far as a bundle that was read says that
     """
 
     backend: str
     options: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    verdict: str = ""
 
     def command(self, case: str) -> str:
         """The shell command that runs the file `case`, in the folder of the bundle."""
@@ -107,10 +109,11 @@ def read(folder: Path) -> Again | None:
     """
     if (folder / ENVIRONMENT).is_file():
         told = _json(folder / ENVIRONMENT, "bundle", FORMAT)
-        found = told.get("run", {"backend": told.get("backend")})
+        found, verdict = told.get("run", {"backend": told.get("backend")}), told.get("verdict")
     elif (folder / MINIMAL).is_file():
         found = _json(folder / MINIMAL, "minimal", FORMAT)
-        settings = found.get("settings")
+        settings, failure = found.get("settings"), found.get("failure")
+        verdict = failure.get("verdict") if isinstance(failure, dict) else None
         found = {**found, "options": _told(settings if isinstance(settings, dict) else {})}
     else:
         return None
@@ -120,7 +123,8 @@ def read(folder: Path) -> Again | None:
     kept = {name: options[name] for name in OPTIONS if name in options}
     kept |= {name: _beside(folder, str(kept[name])) for name in _FILES if name in kept}
     function = _FUNCTION.fullmatch(backend)
-    return Again(_beside(folder, function[1]) + function[2] if function is not None else backend, kept)
+    named = _beside(folder, function[1]) + function[2] if function is not None else backend
+    return Again(named, kept, verdict=str(verdict or ""))
 
 
 def _told(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class Alone:
     named      the backend's name as the call or the bundle says it
     reference  None where there is none, or the backend is it
     shaping    options that the call or the bundle says and that decide what the case comes to, by parameter name
+    known      the verdict that a bundle is of, "" where it is none
     """
 
     given: Given
@@ -42,6 +43,7 @@ class Alone:
     reference: Backend | None
     options: Options
     shaping: Mapping[str, Any]
+    known: str = ""
 
     @property
     def backend(self) -> Backend:
@@ -64,7 +66,7 @@ def alone(ctx: click.Context, given: Mapping[str, Any]) -> Iterator[Alone]:
         reference = words["reference"]
         wanted = None if reference in {options.NO_REFERENCE, named} else backend(reference, settings)
         limits = Options(time_limit=words["time_limit"], memory_limit=words["backend_memory"])
-        yield Alone(case, named, settings, wanted, limits, shaping(ctx))
+        yield Alone(case, named, settings, wanted, limits, shaping(ctx), words.get("known", ""))
 
 
 @contextmanager
@@ -75,7 +77,7 @@ def bundled(
 
     Any other call's are as they were; `folder` is where the bundle lies, unpacked. What a bundle says counts as said by
     the call, where the call names no other backend and does not say it itself; `table_in` is then the folder with the
-    table of that backend, where there is one. Raises Stop.
+    table of that backend, where there is one, and `known` the verdict that the bundle is of. Raises Stop.
 
     lasting   a folder that outlasts the call: files that the backend of a zip file is made of are put there
     """
@@ -91,7 +93,8 @@ def bundled(
             found = _lasting(found, bundle, place, over=given["restart"])
         taken = _again(ctx, found, given)
         beside = {"table_in": place} if taken and (place / TABLE).is_file() else {}
-        yield {**given, "folder": bundle, **_within(bundle, given), **taken, **beside}
+        known = {"known": found.verdict} if found is not None else {}
+        yield {**given, "folder": bundle, **_within(bundle, given), **taken, **beside, **known}
 
 
 def tables(ctx: click.Context, words: Mapping[str, Any]) -> dict[str, Table]:

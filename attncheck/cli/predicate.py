@@ -12,7 +12,6 @@ from attncheck.bundle.failing import NOT_FAILING
 from attncheck.cli.alone import alone
 from attncheck.cli.messages import Stop, error
 from attncheck.cli.packing import told
-from attncheck.engine.events import Result
 from attncheck.engine.single import evaluate
 from attncheck.vocabulary import Answer, Verdict
 
@@ -33,11 +32,16 @@ def answer(ctx: click.Context, given: Mapping[str, Any], wanted: frozenset[Verdi
         error(f"cannot tell: {type(fault).__name__}: {fault}")
         return Answer.UNKNOWN
     click.echo(" ".join(filter(None, (str(result.verdict), result.diagnosis or result.message))))
-    return _answer(result, wanted, passes=passes)
+    return meant(result.verdict, wanted, asked.known, passes=passes)
 
 
-def _answer(result: Result, wanted: frozenset[Verdict], *, passes: bool) -> Answer:
-    verdict = result.verdict
+def meant(verdict: Verdict, wanted: frozenset[Verdict], known: str = "", *, passes: bool = False) -> Answer:
+    """What a verdict answers; `wanted` and `passes` as above.
+
+    known   the verdict that a bundle is of: where that is another, a provider that did not run tells nothing of it
+    """
+    if verdict is Verdict.FALLBACK and known not in {"", verdict} and verdict not in wanted:
+        return Answer.UNKNOWN
     if verdict in wanted:
         return Answer.NO if passes else Answer.YES
     if verdict is Verdict.PASS:
