@@ -92,11 +92,7 @@ def minimize(
             break
         elif not ledger.isolated and (not found.confirmed or ledger.runs.of > 1 or failing is not None):
             ledger.isolated, begin = True, failing or found.firm
-            what = "fails otherwise" if found.confirmed else "does not fail"
-            warn(
-                f"shrunk to a case that {what} in a process of its own, without what other cases leave behind: "
-                "on from the last that does, each in a process of its own"
-            )
+            warn(f"shrunk to a case {_by_itself(found, failing, runs)}, each in a process of its own")
             told(Progress(begin, "by itself"))
         elif ledger.runs.of == 1:
             ledger.runs, begin = runs, start
@@ -187,6 +183,16 @@ def _firm(way: Sequence[Candidate], ledger: Ledger, failure: Signature) -> Candi
         else:
             passes = middle
     return way[fails]
+
+
+def _by_itself(found: _Found, failing: Candidate | None, runs: Runs) -> str:
+    """What the end came to in a process that ran nothing else, and from where the search goes on."""
+    if not found.confirmed:
+        why = "does not fail in a process of its own, without what other cases leave behind"
+        return f"that {why}: on from the last that does"
+    if failing is not None:
+        return "of which a simpler one fails too, in a process of its own: on from that one"
+    return f"that fails in {found.confirmed} of {runs.of} runs of a process of its own: again from where it began"
 
 
 def _every(runs: Runs) -> str:

@@ -131,6 +131,9 @@ def _unreadable(path: Path, error: OSError) -> Diagnostic:
 
 
 def _not_utf8(path: Path, data: bytes, offset: int) -> Diagnostic:
+    if data.startswith(b"PK"):
+        named = "where it is a bundle's, check, minimize and bundle take it, as their one word"
+        return Diagnostic(Mistake.NOT_UTF8, str(path), 0, 0, "a zip archive, and no scenario file", named)
     before = data[:offset].decode("utf-8")
     line, column = before.count("\n") + 1, offset_in_line(before) + 1
     text = data.split(b"\n")[line - 1].decode("utf-8", "replace")

@@ -422,6 +422,7 @@ def test_what_fails_only_behind_another_case_in_the_same_process_is_not_taken_fo
     ran = attncheck("minimize", *call, "--no-bundle", folder=tmp_path)
     assert ran.code == 0, ran.text
     assert "does not fail in a process of its own" in ran.stderr
+    assert "on from the last that does, each in a process of its own" in ran.stderr
     assert (certificate(tmp_path)["one_minimal"], "steps=2-1" in certificate(tmp_path)["case"]) == (True, True)
 
 
