@@ -33,18 +33,18 @@ def selected(given: Mapping[str, Any]) -> list[Case]:
             "(pip install 'onnx>=1.18')",
             ExitCode.NOTHING,
         )
-    named = _named(tests, given["what"])
+    meant = named(tests, given["what"])
     try:
-        kept = fitting(named, given["keyword"] or "")
+        kept = fitting(meant, given["keyword"] or "")
     except ScenarioErrors as wrong:
         raise Stop(f"nothing was run\n\n{render_all(wrong.diagnostics)}", ExitCode.USAGE) from None
     if not kept:
-        left = f"-k {given['keyword']!r} leaves none of {plural(len(named), 'test')}; nothing was run"
+        left = f"-k {given['keyword']!r} leaves none of {plural(len(meant), 'test')}; nothing was run"
         raise Stop(left, ExitCode.NOTHING)
     return kept
 
 
-def _named(tests: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+def named(tests: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
     """The tests that any of the patterns means: by whole id, or by what stands behind ``::``."""
     if not patterns:
         return list(tests)

@@ -23,7 +23,7 @@ from attncheck.scenario import Diagnostic, Scenario, ScenarioErrors, from_comman
 from attncheck.scenario.command_line import refuse_beyond
 from attncheck.scenario.expression import parse
 from attncheck.scenario.load import has_scenarios
-from attncheck.scenario.select import BENCH, SET_APART, matches
+from attncheck.scenario.select import BENCH, SET_APART
 from attncheck.vocabulary import ExitCode
 
 Some = TypeVar("Some")
@@ -169,8 +169,10 @@ def _identified(word: str, addresses: Addresses, given: Mapping[str, Any]) -> Se
         raise Stop(told, ExitCode.USAGE)
     if word.partition(SEPARATOR)[0] != vectors.SUITE:
         return addresses.matching(word)
+    from attncheck.cli import official  # which selects by a keyword as this module does
+
     _refuse_change(given, [word])
-    return [test for test in vectors.vectors() if matches(word, test.id)]
+    return official.named(vectors.vectors(), [word])
 
 
 def _refuse_stray_feeds(given: Mapping[str, Any]) -> None:
