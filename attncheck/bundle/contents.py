@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from attncheck import __version__
 from attncheck.backends.base import BackendUnavailable
+from attncheck.backends.environments import project
 from attncheck.backends.tables import Table
 from attncheck.bundle import endings, fresh, issue, script, words
 from attncheck.bundle.again import ENVIRONMENT, FORMAT, MINIMAL, OURS, TABLE, Again, again
@@ -230,7 +231,7 @@ def _environment(it: Subject, rerun: Rerun, run: Again, needs: Sequence[str]) ->
         "kernel": it.result.kernel,
         "verdict": str(it.result.verdict),
         "reference": None if reference is None else {"backend": reference.backend, "verdict": str(reference.verdict)},
-        "versions": _versions(it, needs),
+        "versions": versions(it, needs),
         "device": plain(device),
         "adapters": _adapters(it),
         "python": fresh.version(it.launch.python),
@@ -258,11 +259,12 @@ def _adapters(it: Subject) -> list[str]:
         return []
 
 
-def _versions(it: Subject, needs: Sequence[str]) -> dict[str, str]:
+def versions(it: Subject, needs: Sequence[str]) -> dict[str, str]:
     """What the worker said, and of what else the script needs what is known; the Python is told beside them."""
     pinned = (need.partition("==") for need in needs)
     told = {name: version for name, version in it.hello.versions.items() if name != "python"}
-    return told | {name: version for name, _, version in pinned if version and name not in told}
+    known = {project(name) for name in told}
+    return told | {name: version for name, _, version in pinned if version and project(name) not in known}
 
 
 def _minimal(folder: Path) -> Mapping[str, Any] | None:

@@ -560,14 +560,21 @@ def test_a_provider_from_a_plugin_is_registered_and_nothing_else_may_run() -> No
     subject = replace(
         seen,
         launch=Launch("ort", options),
-        hello=Hello({"onnxruntime": "1.32.0"}, {"provider": "WebGpuExecutionProvider", "plugin": True}),
+        hello=Hello(
+            {"onnxruntime": "1.32.0", "onnxruntime_ep_webgpu": "0.4.0"},
+            {"provider": "WebGpuExecutionProvider", "plugin": True},
+        ),
     )
     text = script.text(subject, script.piece(subject), "title", "about", "3.11.7")
     compile(text, "repro.py", "exec")
     assert "import onnxruntime_ep_webgpu as PLUGIN" in text
     assert 'ort.register_execution_provider_library("plugin", PLUGIN.get_library_path())' in text
     assert '"session.disable_cpu_ep_fallback", "1"' in text
-    assert "onnxruntime-ep-webgpu" in script.piece(subject).needs
+    assert script.piece(subject).needs == ("numpy", "onnx", "onnxruntime-ep-webgpu==0.4.0", "onnxruntime==1.32.0")
+    found = contents.versions(subject, script.piece(subject).needs)
+    assert found == subject.hello.versions, "a package once, by whichever name"
+    held = replace(subject, required=("onnxruntime==1.32.0", "onnxruntime-ep-webgpu==0.4.0"))
+    assert script.piece(held).needs == ("numpy", "onnx", "onnxruntime==1.32.0", "onnxruntime-ep-webgpu==0.4.0")
 
 
 def test_a_runtime_that_only_pythonpath_knows_is_found_by_the_script_and_attncheck_is_not(

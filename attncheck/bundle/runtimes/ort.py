@@ -100,7 +100,7 @@ def piece(subject: Subject) -> Piece:
     session = session.replace("{alone}", "" if provider == CPU else ", which may not leave anything to the CPU")
     functions = [model_text.functions(subject), session, _SHARED if shared else _PLAIN, _RUN]
     return Piece(
-        needed(subject, "onnxruntime", "onnx", *([plugin.replace("_", "-")] if plugin else [])),
+        needed(subject, "onnxruntime", "onnx", *([_package(subject, plugin)] if plugin else [])),
         "\n".join(imports),
         written("\n\n".join(functions), subject),
         "\n".join(constants),
@@ -111,3 +111,9 @@ def _opening(provider: str, plugin: str | None) -> str:
     if provider == CPU:
         return _OPEN_CPU
     return _NO_FALLBACK + _OPEN_PLUGIN if plugin else _BUILT_IN + _NO_FALLBACK + _OPEN
+
+
+def _package(subject: Subject, plugin: str) -> str:
+    """The package of a plugin, in the version that the worker told."""
+    version = subject.hello.versions.get(plugin)
+    return f"{plugin.replace('_', '-')}=={version}" if version else plugin.replace("_", "-")

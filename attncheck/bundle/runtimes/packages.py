@@ -30,8 +30,9 @@ def needed(subject: Subject, module: str, *further: str) -> tuple[str, ...]:
     """NumPy, `further`, and the package that brings `module`: as its environment requires, or as it was found.
 
     module   a module of the runtime, whose version the worker told under this name
+    further  other packages, as pip writes them
     """
-    base = ("numpy", *(name for name in further if name not in map(project, subject.required)))
+    base = ("numpy", *(need for need in further if project(need) not in map(project, subject.required)))
     if subject.required:
         return (*base, *(it for it in subject.required if project(it) != "numpy"))
     version = subject.hello.versions.get(module)
