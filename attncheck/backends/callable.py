@@ -52,7 +52,8 @@ class Callable:
         """One call."""
         outputs = [asdict(output) for output in case.outputs]
         plain = {"kind": problem.kind, **asdict(problem)}
-        return (Request("", {"model": case.model, "problem": plain, "outputs": outputs}),)
+        payload = {"model": case.model, "fed": list(case.fed), "problem": plain, "outputs": outputs}
+        return (Request("", payload),)
 
     def fallback(self, evidence: Evidence) -> str | None:
         """What a function runs on is its own word."""

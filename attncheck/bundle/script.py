@@ -138,7 +138,7 @@ def text(subject: Subject, parts: Piece, title: str, about: str, python: str, ru
         imports=textwrap.indent(parts.imports, "    "),
         constants=constants,
         run=parts.run,
-        inputs=_calls(subject) if subject.earlier else _inputs(subject),
+        inputs=_calls(subject, parts) if subject.earlier else _inputs(subject, parts),
         errors=_errors(parts.run + ending),
         ending=ending,
     )
@@ -156,23 +156,24 @@ def _system(*, child: bool, variables: bool) -> str:
     return "".join(f"import {name}\n" for name, it in wanted.items() if it)
 
 
-def _inputs(subject: Subject) -> str:
-    given = subject.calls[-1].feeds
+def _inputs(subject: Subject, parts: Piece) -> str:
+    given = subject.calls[-1].feeds(held=parts.held)
     if literals.literal(given):
         return f"INPUTS = {literals.arrays(given, '')}\n"
     names = ", ".join(f'"{name}"' for name in given)
     return _READ.format(names="\n".join(literals.wrapped(f"NAMES = [{names}]", "")))
 
 
-def _calls(subject: Subject) -> str:
+def _calls(subject: Subject, parts: Piece) -> str:
     """What every call is given: written out where all of it together is little, else each from its file."""
-    every = {f"{name} {at}": array for at, call in enumerate(subject.calls) for name, array in call.feeds.items()}
+    feeds = [call.feeds(held=parts.held) for call in subject.calls]
+    every = {f"{name} {at}": array for at, fed in enumerate(feeds) for name, array in fed.items()}
     written = literals.literal(every)
     lines = []
-    for call, file in zip(subject.calls, numbered("inputs.npz", subject), strict=True):
+    for call, fed, file in zip(subject.calls, feeds, numbered("inputs.npz", subject), strict=True):
         left = {name: (bound.output, bound.rows) for name, bound in call.bind.items()}
-        names = ", ".join(f'"{name}"' for name in (file, *call.feeds))
-        given = literals.arrays(call.feeds, "    ") if written else f"read({names})"
+        names = ", ".join(f'"{name}"' for name in (file, *fed))
+        given = literals.arrays(fed, "    ") if written else f"read({names})"
         lines.append(f"    ({given}, {left!r}),")
     return _CALLS.format(calls="\n".join(lines), read="" if written else _READ_EACH)
 

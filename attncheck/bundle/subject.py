@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from attncheck.backends.base import Hello, Launch
@@ -37,12 +36,10 @@ class Call:
     payload: Mapping[str, Any]
     bind: Mapping[str, Bound] = field(default_factory=dict)
 
-    @cached_property
-    def feeds(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays that it is given: not those that the graph holds itself, nor what the call before left."""
-        graph = onnx.load_model_from_string(self.case.model).graph
-        other = {*self.bind, *(it.name for it in graph.initializer)}
-        return {it.name: self.case.inputs[it.name] for it in graph.input if it.name not in other}
+    def feeds(self, *, held: bool = False) -> dict[str, NDArray[np.generic]]:
+        """Its arrays: not what the call before left, nor, unless `held`, what the graph holds itself."""
+        names = self.case.inputs if held else self.case.fed
+        return {name: self.case.inputs[name] for name in names if name not in self.bind}
 
 
 @dataclass(frozen=True)
@@ -117,6 +114,7 @@ class Piece:
                ran. It raises CannotRun, and WrongProvider or StrayWrite where these are the failure
     files      further files that must lie beside the script
     lacks      why the script cannot run although it is written; empty where nothing is known to be missing
+    held       whether `run` does not run the graph itself, and so takes the arrays that the graph holds too
     """
 
     needs: tuple[str, ...]
@@ -125,6 +123,7 @@ class Piece:
     constants: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
     lacks: str = ""
+    held: bool = False
 
 
 def plain(data: Any) -> Any:

@@ -56,6 +56,13 @@ class Case:
     published: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
     @cached_property
+    def fed(self) -> tuple[str, ...]:
+        """The inputs that its graph takes: the others of `inputs` it holds itself, as constants."""
+        graph = self._graph.graph
+        held = {it.name for it in graph.initializer}
+        return tuple(it.name for it in graph.input if it.name not in held)
+
+    @cached_property
     def node(self) -> onnx.NodeProto:
         """The one node of its graph, beside constants."""
         nodes: list[onnx.NodeProto] = [node for node in self._graph.graph.node if node.op_type != "Constant"]

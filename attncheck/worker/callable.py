@@ -37,7 +37,9 @@ class Runtime:
             self.hello["device"]["kinds"] = self.kinds
 
     def prepare(self, payload: Dict[str, Any]) -> Dict[str, Any]:
-        """payload: {"model": bytes, "problem": Problem as a dict, "outputs": [{"name", "dtype", "shape"}]}."""
+        """payload: {"model": bytes, "fed": names of inputs that its graph takes, "problem": Problem as a dict,
+        "outputs": [{"name", "dtype", "shape"}]}.
+        """
         return payload
 
     def run(self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray]) -> Tuple[Dict[str, np.ndarray], Any]:
@@ -59,7 +61,7 @@ class Runtime:
 
     def _outputs(self, prepared: Dict[str, Any], views: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
         if not self.kinds:
-            return _arrays(self.function(prepared["model"], views))
+            return _arrays(self.function(prepared["model"], {name: views[name] for name in prepared["fed"]}))
         problem = prepared["problem"]
         given = self.function(_plain(problem), roles.tensors(problem, views))
         return roles.graph_outputs(problem, _arrays(given), prepared["outputs"], views)

@@ -9,6 +9,9 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+import onnx
+import onnx.numpy_helper
 import pytest
 
 from attncheck import shipped
@@ -318,3 +321,36 @@ def test_attncheck_can_be_run_as_a_module_inside_a_bundle(tmp_path: Path) -> Non
     ran = attncheck("bundle", "--case", FEW, "--backend", "mine.py:spared", "--out", "b", folder=tmp_path)
     assert ran.code == ExitCode.OK, ran.text
     assert attncheck("--version", folder=tmp_path / "b").code == ExitCode.OK
+
+
+def test_what_a_graph_holds_itself_is_fed_to_no_graph_and_to_whoever_takes_the_problem(tmp_path: Path) -> None:
+    """A model whose keys are constants: ONNX Runtime refuses to be given them, and a script must have them."""
+    attncheck("show", "--case", FEW, "--onnx", "a.onnx", "--npz", "a.npz", folder=tmp_path)
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    model = onnx.load(tmp_path / "a.onnx")
+    model.ir_version = 9
+    model.graph.initializer.append(onnx.numpy_helper.from_array(arrays.pop("key"), "key"))
+    taken = [it for it in model.graph.input if it.name != "key"]
+    del model.graph.input[:]
+    model.graph.input.extend(taken)
+    onnx.save(model, tmp_path / "a.onnx")
+    np.savez(tmp_path / "a.npz", **arrays)
+    (tmp_path / "off.py").write_text(
+        "import attncheck.callable\nimport numpy as np\nimport onnxruntime as ort\n\n"
+        "def plain(model, inputs):\n"
+        "    opened = ort.InferenceSession(model)\n"
+        "    found = opened.run(None, inputs)\n"
+        "    return {it.name: array + np.float32(1) for it, array in zip(opened.get_outputs(), found)}\n\n"
+        "@attncheck.callable.takes_problem\n"
+        "def problem(problem, tensors):\n"
+        "    assert tensors['key'].any()\n"
+        "    return {'output': np.zeros(tensors['query'].shape, np.float32) + np.float32(9)}\n",
+        encoding="utf-8",
+    )
+    for function in ("plain", "problem"):
+        words = ("a.onnx", "--inputs", "a.npz", "--backend", f"off.py:{function}", "--out", function)
+        ran = attncheck("bundle", *words, folder=tmp_path)
+        assert ran.code == ExitCode.OK, ran.text
+        environment = json.loads((tmp_path / function / "environment.json").read_text(encoding="utf-8"))
+        assert environment["repro"]["shows"], ran.text

@@ -105,6 +105,7 @@ def piece(subject: Subject) -> Piece:
         "\n".join(constants),
         files,
         _lacking(held),
+        held=bool(subject.hello.device.get("kinds")),
     )
 
 

@@ -36,4 +36,5 @@ def piece(subject: Subject) -> Piece:
         written(f"{_RUN}\n\n{PROBLEM_TEXT}", subject),
         f"DEVICE = {subject.launch.options.get('device')!r}\n{constant(subject)}",
         {**problems(subject), **worker_files("torch_sdpa", "roles")},
+        held=True,
     )

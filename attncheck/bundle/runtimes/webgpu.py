@@ -151,6 +151,7 @@ def piece(subject: Subject) -> Piece:
         f"import functools\n{imports}" if subject.earlier else imports,
         written(_RUN, subject),
         "\n".join(constants),
+        held=True,
     )
 
 
