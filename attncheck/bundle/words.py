@@ -8,6 +8,7 @@ from typing import Any
 
 from attncheck.bundle.subject import Subject
 from attncheck.oracle.conventions import Convention, followed
+from attncheck.oracle.wrong.lineup import lineup
 from attncheck.reports import describe
 from attncheck.reports.numbers import number
 from attncheck.vocabulary import Flag, Verdict
@@ -98,6 +99,7 @@ def numbers(it: Subject, minimal: Mapping[str, Any] | None = None) -> list[str]:
     if math.isfinite(worst.error):
         lines.append(f"off by {number(worst.error)}, where rounding may lead {number(worst.tolerance)} away")
     lines += [result.diagnosis] if result.diagnosis else []
+    lines += _before(it, minimal)
     lines += _convention(it, minimal)
     lines += describe.others(result.differences, worst)
     lines += describe.attribution(result.attribution, numbers=False) if result.attribution is not None else []
@@ -120,6 +122,21 @@ def _often(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
     if of > 1:
         return [f"flaky: it failed in {failed} of {of} runs"]
     return ["flaky: it does not fail in every run"] if flaky(it, minimal) else []
+
+
+def _before(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
+    """Which wrong kernel the case equalled before it was shrunk, where the diagnosis begins with another: in a small
+    case many are alike.
+    """
+    if minimal is None or not _shrunk(minimal):
+        return []
+    kept = [name for name in it.result.wrong if name in minimal["failure"].get("wrong", ())]
+    if not kept or it.result.wrong[0] in kept:
+        return []
+    known = lineup(it.problem, it.case.inputs)
+    words = {suspect.name: suspect.words for suspect in (*known.known, *known.readings)}
+    said = ", or ".join(words.get(name, name) for name in kept)
+    return [f"the larger case that this one was shrunk from equals the result with {said}"]
 
 
 def _convention(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:

@@ -393,6 +393,24 @@ def test_variables_that_choose_a_gpu_are_told_and_a_program_that_prints_in_colou
     assert "\nred\n" in issue
 
 
+def test_the_wrong_kernel_of_the_larger_case_is_told_where_the_small_one_is_like_many(tmp_path: Path) -> None:
+    """Of one token, whose output is its value, zeros are those of a causal mask that lets no query see its own key."""
+    (tmp_path / "none.py").write_text(
+        "import numpy as np\n\n"
+        "def none(model, inputs):\n"
+        "    return {'output': np.zeros_like(inputs['query'])}\n",
+        encoding="utf-8",
+    )
+    (used,) = create(f"{tmp_path / 'none.py'}:none", Settings())
+    case = from_command_line("op=gqa heads=1 head_dim=1 q_values=0 k_values=0 v_values=1 present=absent")
+    subject = failing.subject(case, used, None, Options(), silent)
+    assert subject.result.wrong[0] != "causal-one-behind"
+    line = "was shrunk from equals the result with the causal mask off by one: no query sees its own key"
+    assert line in "\n".join(words.numbers(subject, {"failure": {"wrong": ["causal-one-behind"]}}))
+    assert line not in "\n".join(words.numbers(subject, {"failure": {"wrong": [subject.result.wrong[0]]}}))
+    assert line not in "\n".join(words.numbers(subject))
+
+
 def test_a_convention_is_called_sure_only_where_the_case_before_shrinking_follows_it_too(tmp_path: Path) -> None:
     """A window of one key less, and any kernel that ignores the newest key of two: alike where there are two keys."""
     (tmp_path / "short.py").write_text(
