@@ -250,7 +250,7 @@ def _verify(asked: Wanted, folder: Path) -> ExitCode:
     for change in changed:
         error(f"a neighbour fails in the same way on {backend.name}: {change}")
     if fails and not changed:
-        click.echo(f"verified: {minimized.counted(seen)}, on {backend.name}")
+        click.echo(f"verified: {minimized.counted(seen, ledger.runs)}, on {backend.name}")
     return ExitCode.OK if fails and not changed else ExitCode.FAILED
 
 

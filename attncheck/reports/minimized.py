@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attncheck.engine.events import Result
 from attncheck.minimize.certificate import Neighbour
+from attncheck.minimize.ledger import Runs
 from attncheck.minimize.search import Minimum
 from attncheck.minimize.signature import Signature
 from attncheck.reports import describe, rows
@@ -50,14 +51,15 @@ def _certificate(it: Minimum) -> list[Line]:
             else f"it failed in {it.confirmed} of its last runs, or a neighbour fails too"
         )
         return [line(f"not certified: {why}", "caution")]
-    return [line(f"1-minimal: {counted(it.neighbours)}", "good"), *table(it.neighbours)]
+    return [line(f"1-minimal: {counted(it.neighbours, it.runs)}", "good"), *table(it.neighbours)]
 
 
-def counted(neighbours: Sequence[Neighbour]) -> str:
-    """What was proved, of neighbours none of which fails in the same way."""
+def counted(neighbours: Sequence[Neighbour], runs: Runs) -> str:
+    """What was proved, of neighbours none of which fails in the same way in so many runs."""
     if not neighbours:
         return "there is no case one step simpler"
-    return f"{plural(len(neighbours), 'case')} one step simpler, and none fails in the same way"
+    often = f" in {'any' if runs.needed == 1 else runs.needed} of {runs.of} runs" if runs.of > 1 else ""
+    return f"{plural(len(neighbours), 'case')} one step simpler, and none fails in the same way{often}"
 
 
 def table(neighbours: Sequence[Neighbour]) -> list[Line]:

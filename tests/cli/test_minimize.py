@@ -284,6 +284,7 @@ def test_a_flaky_start_is_said_at_once_and_shrunk_under_as_many_of_as_many_runs(
     assert ran.stderr.startswith(said)
     assert certificate(tmp_path)["runs"]["of"] == 3
     assert certificate(tmp_path)["case"].startswith("op=gqa,q_len=3,")
+    assert "1-minimal: 2 cases one step simpler, and none fails in the same way in any of 3 runs" in ran.stdout
 
 
 @pytest.mark.slow
