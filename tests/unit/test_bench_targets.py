@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from attncheck.reports.bench_json import FORMAT, Bench, CaseEntry, RatesEntry, RowEntry, StationEntry
 from attncheck.scenario import load
 from attncheck.shipped import scenarios_dir
-from benchmarks.targets import Report, Target, targets
+from benchmarks.targets import Report, Target, table, targets
 
 NAMES = {case.id.partition("::")[2] for case in load([scenarios_dir() / "bench.yaml"])}
 PREFILL, DECODE = "prefill:q_len=4096,dtype=float16", "decode:past_len=8192,batch=8"
@@ -79,3 +81,12 @@ def test_every_case_that_a_target_asks_for_is_shipped() -> None:
         rows["torch efficient"] = 1.0
     assert all(it.seen is not None for it in targets(report(every)))
     assert set(SEEN) <= NAMES
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_page_shows_what_the_kept_run_says() -> None:
+    kept = ROOT / "benchmarks" / "results" / "h200-2026-11-30.json"
+    said = table(Report(TypeAdapter(Bench).validate_json(kept.read_bytes())))
+    assert "\n".join(said) in (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
