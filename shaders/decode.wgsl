@@ -65,6 +65,7 @@ const SHARES = LANES / PARTS;
 const AT_ONCE = TEAM / PARTS;         // keys that a team reads at once
 const ABREAST = 4u;                   // keys that an invocation reads before it computes with the first
 const TILE = AT_ONCE * ABREAST;       // keys of a team between two barriers
+const STEP = TEAMS * TILE;
 const PITCH = PARTS + 1u;             // so that neighbours do not meet in one bank
 const LOG2E: f32 = 1.4426950408889634;
 const HIDDEN: f32 = -1.5e38;
@@ -81,7 +82,7 @@ const ABSENT: f32 = -3.0e38;
 
 var<workgroup> queries: array<vec4<f32>, DIM>;         // [WIDTH, PARTS]
 var<workgroup> pool: array<vec4<f32>, POOL>;           // products [TEAMS, TILE, PITCH]; in the end sums [4, LANES]
-var<workgroup> scores: array<vec4<f32>, TEAMS * TILE>;
+var<workgroup> scores: array<f32, STEP * ROWS>;          // scalars: each is stored by another invocation
 var<workgroup> tops: array<vec4<f32>, SHARES>;
 var<workgroup> totals: array<vec4<f32>, SHARES>;
 
@@ -157,7 +158,7 @@ fn queries_at(element: u32, part: u32) -> vec4<f32> {
     return queries[element * PARTS + part];
 }
 
-// Beyond the end any row will do that holds numbers: it weighs 0. So will any word beyond head_dim, where the queries are 0.
+// Beyond the ends a row stands in that is gone over, whose score is then ABSENT, and beyond head_dim its last word.
 fn load_keys(slot: u32, part: u32, at: Place) -> Words {
     let base = at.key + min(part, params.head_dim / WIDTH - 1u);
     let last = at.end - 1u;
@@ -194,9 +195,9 @@ fn product_of(word: vec4<u32>, q: Eight) -> vec4<f32> {
 }
 
 // `sums` and a word of a value times the weights of four rows. What a mask hides from all of them may be NaN: 0 for it.
-fn add_value(sums: Eight, found: vec4<u32>, weight: vec4<f32>) -> Eight {
+fn add_value(sums: Eight, found: vec4<u32>, scores: vec4<f32>, weight: vec4<f32>) -> Eight {
     var word = found;
-    if (params.masked != 0u && all(weight == vec4<f32>())) {
+    if (params.masked != 0u && all((scores < vec4<f32>(LIMIT)) & (weight == vec4<f32>()))) {
         word = vec4<u32>();
     }
     if (WIDTH == 4u) {
@@ -240,6 +241,12 @@ fn score_of(product: f32, slot: u32, packed: u32, seen: Visible, at: Place) -> f
     let base = at.batch * params.bias_batch + query_head(packed, at) * params.bias_head;
     let added = bias[base + packed % params.rows * params.bias_row + slot];
     return select(score + added * LOG2E, hidden, added < LIMIT);
+}
+
+// The scores of the four rows and a key of the step.
+fn scores_at(own_key: u32) -> vec4<f32> {
+    let place = own_key * ROWS;
+    return vec4<f32>(scores[place], scores[place + 1u], scores[place + 2u], scores[place + 3u]);
 }
 
 // Four of the sums that each invocation has, added up over the shares.
@@ -305,8 +312,9 @@ fn main(
     let share = member / PARTS;
     let judged = row_of(member % ROWS, at);  // the row of which this invocation finds scores
     let seen = seen_by(judged, at);
-    var start = at.first / TILE * TILE + team * TILE;
-    var keys = load_keys(start + share, part, at);
+    // Steps begin at multiples of their size, which divides a slice, wherever a window begins: none goes over its end.
+    let begin = at.first / STEP * STEP;
+    var keys = load_keys(begin + team * TILE + share, part, at);
     for (var dim = lane; dim < DIM; dim += LANES) {
         queries[dim % WIDTH * PARTS + dim / WIDTH] = vec4<f32>(
             query_at(row_of(0u, at), dim, at),
@@ -320,7 +328,8 @@ fn main(
     var running_max = vec4<f32>(HIDDEN);
     var running_sum = vec4<f32>();
     var sums = Eight();
-    for (var tile = at.first / TILE * TILE; tile < at.end; tile += TEAMS * TILE) {
+    for (var step = begin; step < at.end; step += STEP) {
+        let start = step + team * TILE;
         let values = load_values(start + share, part, at);
         var q = Eight();
         q.a = queries_at(0u, part);
@@ -333,12 +342,16 @@ fn main(
             q.g = queries_at(6u, part);
             q.h = queries_at(7u, part);
         }
+        // 0 times what stands in is no number where that is infinite.
+        if (params.head_dim < DIM && part >= params.head_dim / WIDTH) {
+            keys = Words();
+        }
         let place = (team * TILE + share) * PITCH + part;
         pool[place] = product_of(keys.a, q);
         pool[place + AT_ONCE * PITCH] = product_of(keys.b, q);
         pool[place + 2u * AT_ONCE * PITCH] = product_of(keys.c, q);
         pool[place + 3u * AT_ONCE * PITCH] = product_of(keys.d, q);
-        keys = load_keys(start + TEAMS * TILE + share, part, at);
+        keys = load_keys(start + STEP + share, part, at);
         workgroupBarrier();
         for (var own = member; own < TILE * ROWS; own += TEAM) {
             let source = (team * TILE + own / ROWS) * PITCH;
@@ -346,14 +359,14 @@ fn main(
             for (var each = 1u; each < PARTS; each++) {
                 product += pool[source + each][own % ROWS];
             }
-            scores[team * TILE + own / ROWS][own % ROWS] = score_of(product, start + own / ROWS, judged, seen, at);
+            scores[team * TILE * ROWS + own] = score_of(product, start + own / ROWS, judged, seen, at);
         }
         workgroupBarrier();
-        let first_score = team * TILE + share;
-        let x = scores[first_score];
-        let y = scores[first_score + AT_ONCE];
-        let z = scores[first_score + 2u * AT_ONCE];
-        let w = scores[first_score + 3u * AT_ONCE];
+        let own_key = team * TILE + share;
+        let x = scores_at(own_key);
+        let y = scores_at(own_key + AT_ONCE);
+        let z = scores_at(own_key + 2u * AT_ONCE);
+        let w = scores_at(own_key + 3u * AT_ONCE);
         let top = max(max(running_max, max(x, y)), max(z, w));
         if (any(top > running_max)) {
             // Before the first visible key the sums are 0, and HIDDEN - HIDDEN is 0.
@@ -367,11 +380,10 @@ fn main(
         let weights_z = exp2(z - top);
         let weights_w = exp2(w - top);
         running_sum += (weights_x + weights_y) + (weights_z + weights_w);
-        sums = add_value(sums, values.a, weights_x);
-        sums = add_value(sums, values.b, weights_y);
-        sums = add_value(sums, values.c, weights_z);
-        sums = add_value(sums, values.d, weights_w);
-        start += TEAMS * TILE;
+        sums = add_value(sums, values.a, x, weights_x);
+        sums = add_value(sums, values.b, y, weights_y);
+        sums = add_value(sums, values.c, z, weights_z);
+        sums = add_value(sums, values.d, w, weights_w);
     }
 
     // The shares come to their common maximum.
@@ -383,10 +395,10 @@ fn main(
     for (var each = 1u; each < SHARES; each++) {
         top = max(top, tops[each]);
     }
-    let factor = exp2(running_max - top);
-    sums = scaled(sums, factor);
+    let share_factor = exp2(running_max - top);
+    sums = scaled(sums, share_factor);
     if (part == 0u) {
-        totals[team * AT_ONCE + share] = running_sum * factor;
+        totals[team * AT_ONCE + share] = running_sum * share_factor;
     }
     let row_size = params.v_head_dim + 2u;
     let pitch = params.slices * row_size;

@@ -37,7 +37,7 @@ class Rule(BaseModel):
 
     def holds(self, problem: Problem, limits: Limits) -> bool:
         """Whether the problem has the sizes, and the adapter is of the kind, that the rule is about."""
-        keys, rows = max(problem.kv_len, default=0), max(problem.q_len, default=0)
+        keys, rows = max(problem.kv_len, default=0), problem.rows
         if self.adapter is not None and limits.software != (self.adapter == "software"):
             return False
         if keys < self.least_keys or problem.group * rows < self.least_packed:

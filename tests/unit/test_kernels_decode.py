@@ -14,6 +14,7 @@ from attncheck.kernels import decode
 from attncheck.kernels.draft import Limits, itemsize
 from attncheck.kernels.plan import Plan
 from attncheck.kernels.uniforms import fields
+from attncheck.oracle.attention import answer
 from tests.device import Work, compute, differences, failing, has_f16, plan, runtime, work
 from tests.drawing import scenario
 from tests.unit.test_kernels_plan import uniform_values
@@ -98,6 +99,27 @@ def test_the_forms_for_a_gpu_compute_the_same(limits: Limits, dtype: str) -> Non
         pytest.skip("the adapter has no f16")
     given = work(scenario(dtype=dtype, heads=8, kv_heads=1, q_len=(3,), past_len=(600,), data="large-logits"))
     assert not failing(differences(given, "decode", within=limits))
+
+
+@pytest.mark.parametrize("limits", [SOFTWARE, HARDWARE], ids=["software", "hardware"])
+@pytest.mark.parametrize("head_dim", [8, 64, 128])
+@pytest.mark.parametrize("window", [890, 491, 480, 3])
+def test_a_window_may_begin_anywhere_in_a_slice(limits: Limits, head_dim: int, window: int) -> None:
+    given = work(scenario(heads=2, kv_heads=1, q_len=(2,), past_len=(1000,), window=window, head_dim=head_dim))
+    assert not failing(differences(given, "decode", within=limits))
+
+
+@pytest.mark.parametrize("limits", [SOFTWARE, HARDWARE], ids=["software", "hardware"])
+@pytest.mark.parametrize("head_dim", [8, 64, 72])
+def test_what_stands_in_for_words_beyond_a_key_is_not_multiplied(limits: Limits, head_dim: int) -> None:
+    """A key that scores -infinity by its last dim weighs nothing; no tolerance is derived from such numbers."""
+    given = work(scenario(heads=2, kv_heads=1, q_len=(1,), past_len=(20,), head_dim=head_dim))
+    keys = given.inputs["past_key"].copy()
+    keys[..., 3, -1] = -np.inf
+    inputs = {**given.inputs, "past_key": keys, "query": np.abs(given.inputs["query"])}
+    wanted = next(each.values for each in answer(given.problem, inputs) if each.output == "output")
+    found = compute(replace(given, inputs=inputs), "decode", within=limits)["output"]
+    assert np.allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("limits", [SOFTWARE, HARDWARE, LARGE], ids=["software", "hardware", "large"])
