@@ -62,7 +62,7 @@ const ARENA = max(ROWS * SCORE_PITCH, SCRATCH + LANES / 32u * 64u);
 const LOG2E: f32 = 1.4426950408889634;
 const HIDDEN: f32 = -1.5e38;
 const LIMIT: f32 = -1.4e38;
-const GONE: f32 = -3.0e38;
+const ABSENT: f32 = -3.0e38;
 const LAZY: f32 = 8.0;
 const LIFT: f32 = 7.0;
 
@@ -105,14 +105,14 @@ fn log2_scores(products: vec4<f32>) -> vec4<f32> {
     return bent * (params.softcap * LOG2E);
 }
 
-// The scores of a row and the slots slot ... slot + 3 as they count: GONE where the row does not go over the slot.
+// The scores of a row and the slots slot ... slot + 3 as they count: ABSENT where the row does not go over the slot.
 fn seen_scores(scores: vec4<f32>, seen: vec4<u32>, bias_base: u32, slot: u32) -> vec4<f32> {
     var out = scores;
-    let hidden = select(GONE, HIDDEN, params.mean != 0u);
+    let hidden = select(ABSENT, HIDDEN, params.mean != 0u);
     for (var each = 0u; each < 4u; each++) {
         let at = slot + each;
         if (at < seen.z || at >= seen.w) {
-            out[each] = GONE;
+            out[each] = ABSENT;
         } else if (at < seen.x || at >= seen.y) {
             out[each] = hidden;
         } else if (params.masked != 0u) {

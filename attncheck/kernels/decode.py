@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attncheck.kernels.draft import Draft, Limits, View, itemsize
 from attncheck.kernels.operands import Operands
-from attncheck.kernels.slices import Slices, merge, row_bytes, sliced
+from attncheck.kernels.slices import Slices, merge, sliced, span_of
 from attncheck.problem import Problem
 
 MOST_ROWS = 16
@@ -18,15 +18,11 @@ BLOCK = 512
 DIMS = (64, 128, 256)
 """What head dims are rounded up to, so that few pipelines serve all."""
 
-SCRATCH = 0.02
-"""Most bytes of partial results for a byte of keys and values in a full slice; a short last slice adds to it."""
-
 TEAM, INVOCATIONS = 32, 128
 """Invocations of a team that exchange products, unless a key has more words, and of a workgroup on a GPU."""
 
 SLICE_ROUNDS = 48_000
 """Most rounds of the loops of one invocation: llvmpipe silently ends them after 65,535."""
-
 
 ROWS, ABREAST, SUMS = 4, 4, 4
 """Of decode.wgsl: packed rows of a workgroup; keys that an invocation reads, and sums that it gives out, at once."""
@@ -95,11 +91,9 @@ def form_of(problem: Problem, *, software: bool) -> Form:
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    partial_bytes = -(-problem.group * problem.rows // ROWS) * ROWS * row_bytes(problem)
-    key_bytes = (problem.head_dim + problem.v_head_dim) * 16 // _width(problem)
-    blocks = max(1, -(-int(partial_bytes / (SCRATCH * key_bytes)) // BLOCK))
+    rows = -(-problem.group * problem.rows // ROWS) * ROWS
     most = int(SLICE_ROUNDS / form_of(problem, software=True).rounds) // BLOCK
-    return BLOCK * min(blocks, most)
+    return min(span_of(problem, rows, BLOCK), most * BLOCK)
 
 
 def _split(draft: Draft[Problem], given: Operands, form: Form, slices: Slices) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from attncheck.kernels.decode import MOST_ROWS
-from attncheck.kernels.draft import Draft, Limits, View, itemsize
+from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
 from attncheck.kernels.parts import larger
-from attncheck.kernels.slices import merge, row_bytes, sliced
+from attncheck.kernels.slices import merge, sliced, span_of
 from attncheck.problem import Problem
 
 ROWS = 128
@@ -19,10 +19,7 @@ KEYS = 64
 """KEYS of matrix_decode.wgsl, of which a slice is a multiple."""
 
 SLICE = 512
-"""Keys of a slice, where that is enough for SCRATCH."""
-
-SCRATCH = 0.02
-"""Most bytes of partial results for a byte of keys and values in a full slice; a short last slice adds to it."""
+"""Keys of a slice, where partial results are few enough."""
 
 WORD = 8
 """Elements of f16 in a word of the keys and values of matrix_decode.wgsl."""
@@ -65,10 +62,7 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    partial_bytes = problem.group * problem.rows * row_bytes(problem)
-    key_bytes = (problem.head_dim + problem.v_head_dim) * itemsize("f16")
-    steps = -(-int(partial_bytes / (SCRATCH * key_bytes)) // KEYS)
-    return max(SLICE, steps * KEYS)
+    return max(SLICE, span_of(problem, problem.group * problem.rows, KEYS))
 
 
 def _decodes(problem: Problem) -> bool:

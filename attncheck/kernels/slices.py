@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from attncheck.kernels.draft import Draft, View, own
+from attncheck.kernels.draft import ELEMENTS, Draft, View, itemsize, own
 from attncheck.kernels.operands import Operands
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import visible_rows
@@ -12,6 +13,9 @@ from attncheck.problem import Problem
 
 MERGED_DIMS = 32
 """DIMS of decode_merge.wgsl."""
+
+SCRATCH = 0.02
+"""Most bytes of partial results for a byte of keys and values in a full slice; a short last slice adds to it."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,17 @@ def sliced(draft: Draft[Problem], span: int, rows: int) -> Slices:
     count = max(0, -(-int(seen[..., 3].max(initial=0)) // span) - first)
     partials = own("partials")
     members = problem.batch * problem.kv_heads
-    draft.buffers[partials] = Buffer(partials, max(4, members * rows * count * row_bytes(problem)))
+    draft.buffers[partials] = Buffer(partials, max(4, members * rows * count * _row_bytes(problem)))
     return Slices(span, first, count, rows, partials)
 
 
-def row_bytes(problem: Problem) -> int:
-    """Bytes of a row's partial result."""
-    return 4 * (problem.v_head_dim + 2)
+def span_of(problem: Problem, rows: int, grain: int) -> int:
+    """The least multiple of `grain` slots for which the partial results of `rows` packed rows take SCRATCH at most.
+
+    By the shape of a key and its rows alone: neither kv_len nor other members of the batch move the borders of slices.
+    """
+    key_bytes = (problem.head_dim + problem.v_head_dim) * itemsize(ELEMENTS[problem.dtype])
+    return grain * max(1, math.ceil(rows * _row_bytes(problem) / (SCRATCH * key_bytes * grain)))
 
 
 def merge(draft: Draft[Problem], given: Operands, slices: Slices, output: View) -> None:
@@ -65,3 +73,8 @@ def merge(draft: Draft[Problem], given: Operands, slices: Slices, output: View) 
     params = slices.params(problem) | {"total": total, "dim_blocks": dim_blocks} | output.strides("output")
     bindings = (given.visible, slices.partials, given.sinks.buffer, output.buffer)
     draft.dispatch("decode_merge", {"elem": draft.elem}, params | given.sinks.params, bindings, total)
+
+
+def _row_bytes(problem: Problem) -> int:
+    """Bytes of a row's partial result."""
+    return 4 * (problem.v_head_dim + 2)
