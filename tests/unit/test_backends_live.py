@@ -211,7 +211,7 @@ def test_a_function_finds_the_decorators_where_attncheck_is_not_installed(tmp_pa
     options = {"file": str(file), "function": "f"}
     worker = Worker.started(environments.ready(Launch("callable", options, requirements=("numpy",)), silent))
     try:
-        handle = worker.prepare({"model": b"", "problem": {}, "outputs": []}, 20.0)
+        handle = worker.prepare({"model": b"", "fed": ["x"], "problem": {}, "outputs": []}, 20.0)
         answer = worker.run(handle, {"x": np.zeros(3, np.float32)}, 20.0)
     finally:
         worker.close()
