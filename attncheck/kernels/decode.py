@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attncheck.kernels.draft import Draft, Limits, View, itemsize
 from attncheck.kernels.operands import Operands
-from attncheck.kernels.slices import Slices, merge, sliced, span_of
+from attncheck.kernels.slices import merge, sliced, span_of, split
 from attncheck.problem import Problem
 
 MOST_ROWS = 16
@@ -75,9 +75,11 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     """The slices that any row goes over, then their merge."""
     problem = draft.problem
     form = form_of(problem, software=draft.limits.software)
-    row_tiles = -(-problem.group * problem.rows // ROWS)
-    slices = sliced(draft, slice_of(problem), row_tiles * ROWS)
-    _split(draft, given, form, slices)
+    slices = sliced(draft, slice_of(problem), _rows(problem))
+    words = given.key.strides("key") | given.value.strides("value")
+    params = {name: stride // form.width for name, stride in words.items()} | {"head_dim": problem.head_dim}
+    aliases = {"query_elem": given.query.elem}
+    split(draft, given, slices, "decode", ROWS, form.width, params, aliases, form.constants)
     merge(draft, given, slices, output)
 
 
@@ -91,27 +93,13 @@ def form_of(problem: Problem, *, software: bool) -> Form:
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    rows = -(-problem.group * problem.rows // ROWS) * ROWS
     most = int(SLICE_ROUNDS / form_of(problem, software=True).rounds) // BLOCK
-    return min(span_of(problem, rows, BLOCK), most * BLOCK)
+    return min(span_of(problem, _rows(problem), BLOCK), most * BLOCK)
 
 
-def _split(draft: Draft[Problem], given: Operands, form: Form, slices: Slices) -> None:
-    problem = draft.problem
-    row_tiles = slices.rows // ROWS
-    params: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles, "head_dim": problem.head_dim}
-    params |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
-    params |= given.query.place("query") | given.bias.params
-    words = given.key.strides("key") | given.value.strides("value")
-    params |= {name: stride // form.width for name, stride in words.items()}
-    aliases = {"query_elem": given.query.elem}
-    operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
-    bindings = (*operands, given.bias.buffer, slices.partials)
-    for part, ranges, skips in given.parts(problem, draft.limits):
-        total = (part.end - part.first) * row_tiles * slices.count
-        place = {"total": total, "first_member": part.first}
-        place |= {name: skip // form.width for name, skip in skips.items()}
-        draft.dispatch("decode", aliases, params | place, bindings, total, form.constants, ranges=ranges)
+def _rows(problem: Problem) -> int:
+    """Packed rows of a KV head, with those that fill up its last workgroup."""
+    return -(-problem.group * problem.rows // ROWS) * ROWS
 
 
 def _width(problem: Problem) -> int:

@@ -6,7 +6,7 @@ from attncheck.kernels.decode import MOST_ROWS
 from attncheck.kernels.draft import Draft, Limits, View
 from attncheck.kernels.operands import Operands
 from attncheck.kernels.parts import larger
-from attncheck.kernels.slices import merge, sliced, span_of
+from attncheck.kernels.slices import merge, sliced, span_of, split
 from attncheck.problem import Problem
 
 ROWS = 128
@@ -71,20 +71,9 @@ def _decodes(problem: Problem) -> bool:
 
 def _decode(draft: Draft[Problem], given: Operands, output: View) -> None:
     problem = draft.problem
-    packed_rows = problem.group * problem.rows
-    slices = sliced(draft, slice_of(problem), packed_rows)
-    row_tiles = -(-packed_rows // FEW_ROWS)
-    params: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles}
-    params |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
-    params |= given.query.place("query") | given.bias.params
-    params |= {name: stride // WORD for name, stride in _heads(given).items()}
-    operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
-    bindings = (*operands, given.bias.buffer, slices.partials)
-    for part, ranges, skips in given.parts(problem, draft.limits):
-        total = (part.end - part.first) * row_tiles * slices.count
-        place = {"total": total, "first_member": part.first}
-        place |= {name: skip // WORD for name, skip in skips.items()}
-        draft.dispatch("matrix_decode", {}, params | place, bindings, total, _dims(problem), DIRECTIVES, ranges)
+    slices = sliced(draft, slice_of(problem), problem.group * problem.rows)
+    params = {name: stride // WORD for name, stride in _heads(given).items()}
+    split(draft, given, slices, "matrix_decode", FEW_ROWS, WORD, params, {}, _dims(problem), DIRECTIVES)
     merge(draft, given, slices, output)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attncheck.kernels.draft import ELEMENTS, Draft, View, itemsize, own
@@ -63,6 +64,37 @@ def span_of(problem: Problem, rows: int, grain: int) -> int:
     """
     key_bytes = (problem.head_dim + problem.v_head_dim) * itemsize(ELEMENTS[problem.dtype])
     return grain * max(1, math.ceil(rows * _row_bytes(problem) / (SCRATCH * key_bytes * grain)))
+
+
+def split(
+    draft: Draft[Problem],
+    given: Operands,
+    slices: Slices,
+    shader: str,
+    tile_rows: int,
+    width: int,
+    params: Mapping[str, int],
+    aliases: Mapping[str, str],
+    constants: Mapping[str, int],
+    directives: Sequence[str] = (),
+) -> None:
+    """The partial results: dispatches of `shader`, a workgroup for `tile_rows` packed rows of a KV head and a slice.
+
+    width    elements in a word of keys and values, in which their skips are counted
+    params   the uniforms that the shaders have not in common
+    """
+    problem = draft.problem
+    row_tiles = -(-slices.rows // tile_rows)
+    uniforms: dict[str, int | float] = {**slices.params(problem), "row_tiles": row_tiles, **params}
+    uniforms |= {"mean": int(problem.averages_empty_rows), "scale": problem.scale, "softcap": problem.softcap}
+    uniforms |= given.query.place("query") | given.bias.params
+    operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
+    bindings = (*operands, given.bias.buffer, slices.partials)
+    for part, ranges, skips in given.parts(problem, draft.limits):
+        total = (part.end - part.first) * row_tiles * slices.count
+        place = {"total": total, "first_member": part.first}
+        place |= {name: skip // width for name, skip in skips.items()}
+        draft.dispatch(shader, aliases, uniforms | place, bindings, total, constants, directives, ranges)
 
 
 def merge(draft: Draft[Problem], given: Operands, slices: Slices, output: View) -> None:
