@@ -92,12 +92,13 @@ def timed(
     timer.warm(warm)
     work = [part for part in resident.parts if not part.apart]
     moves = [part for part in resident.parts if part.apart]
+    whole = _whole(work)
     if "timestamp-query" in resident.device.features:
         clock, take = TIMESTAMPS, timer.by_timestamps
     else:
         clock, take = WALL, timer.by_wall
-        work, moves = _whole(work), _whole(moves)
-    run = take(_whole(work), runs)
+        work, moves = whole, _whole(moves)
+    run = take(whole, runs)
     alone = len(work) > 1
     told = [{"name": part.name, "apart": part.apart, "alone": part.apart or alone} for part in [*work, *moves]]
     taken = [take(work, runs) if alone else run, take(moves, runs)]
