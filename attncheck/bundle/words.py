@@ -128,9 +128,10 @@ def _before(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
     """Which wrong kernel the case equalled before it was shrunk, where the diagnosis begins with another: in a small
     case many are alike.
     """
-    if minimal is None or not _shrunk(minimal):
+    failure = _start(minimal)
+    if failure is None:
         return []
-    kept = [name for name in it.result.wrong if name in minimal["failure"].get("wrong", ())]
+    kept = [name for name in it.result.wrong if name in failure.get("wrong", ())]
     if not kept or it.result.wrong[0] in kept:
         return []
     known = lineup(it.problem, it.case.inputs)
@@ -147,19 +148,20 @@ def _convention(it: Subject, minimal: Mapping[str, Any] | None) -> list[str]:
     first, *rest = describe.convention(found)
     if not sure:
         return [f"in this smallest case only, and so perhaps by chance, like {first}", *rest]
-    shrunk = ["the larger case that this one was shrunk from is alike in that"] if _shrunk(minimal) else []
+    shrunk = ["the larger case that this one was shrunk from is alike in that"] if _start(minimal) is not None else []
     return [first, *rest, *shrunk]
 
 
 def _reading(it: Subject, minimal: Mapping[str, Any] | None) -> tuple[Convention | None, bool]:
     """The other reading that its numbers follow, and whether the case before shrinking followed it too."""
-    found = it.result.convention
-    if found is None or minimal is None or not _shrunk(minimal):
+    found, failure = it.result.convention, _start(minimal)
+    if found is None or failure is None:
         return found, True
-    before = set(minimal["failure"].get("wrong", ())) & set(it.result.wrong)
+    before = set(failure.get("wrong", ())) & set(it.result.wrong)
     return found, followed(it.problem, sorted(before)) == found
 
 
-def _shrunk(minimal: Mapping[str, Any] | None) -> bool:
-    """Whether it is known how the case failed that this one was shrunk from."""
-    return bool(minimal) and isinstance((minimal or {}).get("failure"), Mapping)
+def _start(minimal: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """How the case failed that this one was shrunk from, None where that is not known."""
+    failure = (minimal or {}).get("failure")
+    return failure if isinstance(failure, Mapping) else None
