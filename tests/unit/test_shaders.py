@@ -194,7 +194,7 @@ def test_all_kernels_cap_scores_by_the_same_words() -> None:
 
     assert len(twins("online")) == 2
     assert twins("online") == twins("naive_scores")
-    assert twins("online")[:1] == twins("flash")
+    assert twins("online")[:1] == twins("flash") == twins("decode") == twins("matrix")
 
 
 def test_both_forms_of_the_matrix_kernel_treat_scores_by_the_same_words() -> None:
