@@ -42,7 +42,7 @@ from attncheck.scenario.model import Kernel
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Amount(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -72,7 +72,7 @@ from attncheck.scenario.model import Kernel
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Amount(),
     default=300.0,
     show_default=True,
     metavar="SECONDS",
@@ -99,7 +99,7 @@ from attncheck.scenario.model import Kernel
 )
 @click.option(
     "--fail-below",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Amount(),
     metavar="RATIO",
     help="Exit with 1 where a ratio is less than so many times the baseline's: 0.9.",
 )

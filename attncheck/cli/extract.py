@@ -39,7 +39,7 @@ from attncheck.cli import options
 @options.MEMORY_LIMIT
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Amount(),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

@@ -30,7 +30,7 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
 @click.option("--out", default="minimal", show_default=True, metavar="DIR", help="Where the smallest case goes.")
 @click.option(
     "--time",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Amount(),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

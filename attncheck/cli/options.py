@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -46,6 +47,20 @@ class Semicolons(_Text):
     def convert(self, value: Any, *_: object) -> str:
         """Keep the text: the scenario language reads it."""
         return str(value)
+
+
+class Amount(click.FloatRange):
+    """A finite number above zero. click's own ranges take NaN, which no later comparison with it would refuse."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read ``0.5``, ``60``."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number: write one above zero, as in 0.5 or 60", param, ctx)
+        return number
 
 
 class Bytes(_Number):
@@ -215,7 +230,7 @@ BACKENDS = together(BACKEND, REFERENCE, PLACING)
 LIMITS = together(
     click.option(
         "--time-limit",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Amount(),
         default=60.0,
         show_default=True,
         metavar="SECONDS",

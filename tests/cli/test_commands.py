@@ -46,6 +46,30 @@ def test_the_environment_knows_every_option_by_its_long_name(name: str) -> None:
     assert all(f"--{str(option.name).replace('_', '-')}" in option.opts for option in options)
 
 
+@pytest.mark.parametrize("word", ["nan", "-nan", "inf", "-inf", "Infinity", "1e400"])
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_no_option_takes_a_number_that_is_not_finite(name: str, word: str) -> None:
+    command = main.cli.get_command(click.Context(main.cli), name)
+    assert command is not None
+    for option in command.params:
+        try:
+            value = option.type.convert(word, option, None)
+        except click.BadParameter:
+            continue
+        assert not isinstance(value, int | float), f"{option.name} takes {word}"
+
+
+@pytest.mark.parametrize("place", ["words", "environment", "file"])
+def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(place: str, folder: Path) -> None:
+    words = ("--time-limit", "nan") if place == "words" else ()
+    if place == "file":
+        (folder / "attncheck.toml").write_text("time-limit = nan\n", encoding="utf-8")
+    variables = {"ATTNCHECK_TIME_LIMIT": "nan"} if place == "environment" else {}
+    ran = attncheck("bench", "edges.yaml", *words, folder=folder, environment=variables)
+    assert ran.code == ExitCode.USAGE
+    assert "nan is not a finite number: write one above zero, as in 0.5 or 60" in ran.stderr
+
+
 def test_the_help_of_fail_on_names_every_flag(folder: Path) -> None:
     text = " ".join(attncheck("run", "--help", folder=folder, width=100).stdout.split())
     assert all(str(flag) in text.replace("- ", "-") for flag in Flag)
