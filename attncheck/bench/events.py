@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attncheck.backends.base import Hello
+from attncheck.bench.adapter import NOWHERE, Adapter
 from attncheck.bench.statistics import Summary, summary
 from attncheck.bench.work import Work
 from attncheck.vocabulary import Verdict
@@ -42,6 +43,7 @@ class Timing:
     seconds  of each run, without what is apart
     parts    what runs are made of, in order
     use      the backend that `backend` configures or pins
+    adapter  on what it computes
     """
 
     backend: str
@@ -53,6 +55,7 @@ class Timing:
     seconds: tuple[float, ...] = ()
     parts: tuple[Part, ...] = ()
     use: str = ""
+    adapter: Adapter = NOWHERE
 
     @property
     def failed(self) -> bool:

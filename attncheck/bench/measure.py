@@ -13,6 +13,7 @@ import numpy as np
 
 from attncheck.backends.base import BackendUnavailable, CannotRequest, Request
 from attncheck.bench import floor, memory, parts, rates
+from attncheck.bench.adapter import adapter
 from attncheck.bench.contenders import Contender
 from attncheck.bench.events import (
     BenchEvent,
@@ -110,7 +111,7 @@ def bench(
             yield from _case(case, there, stations, floor.best(measured), options)
     finally:
         for station in stations.values():
-            station.end()
+            station.close()
     yield BenchFinished(time.perf_counter() - began, options.cancelled.is_set())
 
 
@@ -171,7 +172,8 @@ def _case(
 
 def _judged(known: Expected, contender: Contender, station: Station) -> _Ready | Timing:
     """Ask once, with every check, whatever the contender: only a pass is worth timing."""
-    blank = Timing(contender.of, contender.kernel, contender.label, Verdict.UNSUPPORTED, use=contender.use)
+    of = adapter(station.hello)
+    blank = Timing(contender.of, contender.kernel, contender.label, Verdict.UNSUPPORTED, use=contender.use, adapter=of)
     backend = contender.backend
     why = backend.unsupported(known.case, known.whole, station.hello)
     if why is not None:

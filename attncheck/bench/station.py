@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from attncheck.backends import environments
 from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Launch, Outcome, Request
+from attncheck.bench import adapter
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
 from attncheck.vocabulary import Verdict
@@ -30,8 +31,9 @@ class Station:
     def start(self, note: environments.Note) -> Hello:
         """Start the worker, after making its environment where it has one to be made. Raises BackendUnavailable."""
         self._launch = environments.ready(self._backend.launch(), note)
-        self.hello = self._live().hello
-        self._backend.check(self.hello)
+        hello = self._live().hello
+        self._backend.check(hello)
+        self.hello = adapter.told(hello, self._launch)
         return self.hello
 
     def prepare(self, payload: Mapping[str, Any]) -> int:
@@ -69,7 +71,7 @@ class Station:
             except WorkerFailed:
                 return
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the worker."""
         if self._worker is not None:
             self._worker.close()
@@ -92,5 +94,5 @@ class Station:
             return ask()
         except WorkerFailed as failure:
             if not (keep and failure.verdict is Verdict.ERROR):
-                self.end()
+                self.close()
             raise

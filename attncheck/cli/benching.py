@@ -15,16 +15,18 @@ import psutil
 from attncheck import __version__
 from attncheck.backends.registry import Settings
 from attncheck.bench import measure
+from attncheck.bench.adapter import adapter
 from attncheck.bench.baseline import Baseline, compared
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
+from attncheck.bench.station import Station
 from attncheck.cli import configuration, options, overwriting, selection
 from attncheck.cli.choosing import known, on_adapters, serving
 from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import Wish, check_writable, put
 from attncheck.cli.session import interruptible
-from attncheck.engine import trial
+from attncheck.engine.worker import START_LIMIT
 from attncheck.reports import bench_json, bench_plot, bench_table
 from attncheck.reports.numbers import plural
 from attncheck.scenario.model import Kernel, Scenario
@@ -67,7 +69,7 @@ def _contenders(given: Mapping[str, Any], settings: Settings) -> tuple[Contender
 def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contender]) -> list[Scenario]:
     """The cases that the call names, of which those that are there to be timed go before others."""
     named = given["what"] or given["case"]
-    tags = given["tag"] or (() if named else (BENCH_SMALL if _software(asked) else BENCH,))
+    tags = given["tag"] or (() if named else (BENCH if _on_hardware(asked) else BENCH_SMALL,))
     # What a case takes is looked at when its turn comes: others are timed all the same.
     words = {**given, "tag": tags, "memory_limit": sys.maxsize}
     found = selection.selected(ctx.obj, words, (HUGE,))
@@ -78,13 +80,14 @@ def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contend
     return meant or cases
 
 
-def _software(asked: Sequence[Contender]) -> bool:
-    """Whether the first backend that names its adapter runs on one that is software."""
+def _on_hardware(asked: Sequence[Contender]) -> bool:
+    """Whether the first backend of which it is known if its adapter is hardware has one; False where there is none."""
     for contender in {it.of: it for it in asked}.values():
-        with serving(contender.of):
-            hello = trial.start(contender.backend, progress)
-        if "software" in hello.device:
-            return bool(hello.device["software"])
+        station = Station(contender.backend, START_LIMIT, None)
+        with serving(contender.of), closing(station):
+            kind = adapter(station.start(progress)).kind
+        if kind in ("hardware", "software"):
+            return kind == "hardware"
     return False
 
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from attncheck import __version__
 from attncheck.bench import comparison
+from attncheck.bench.adapter import adapter
 from attncheck.bench.baseline import Baseline, Known
 from attncheck.bench.events import (
     BenchEvent,
@@ -180,7 +181,7 @@ def document(events: Sequence[BenchEvent]) -> Bench:
         attncheck=__version__,
         interrupted=finished.interrupted,
         seconds=finished.seconds,
-        software=any(bool(it.hello.device.get("software")) for it in ready),
+        software=any(not adapter(it.hello).speaks for it in ready),
         settings=dict(started.settings),
         backends=tuple(_station(it) for it in events if isinstance(it, StationReady | StationFailed)),
         cases=tuple(_case(it) for it in events if isinstance(it, CaseTimed | CaseRefused)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from attncheck.bench import comparison, floor
+from attncheck.bench.adapter import adapter
 from attncheck.bench.events import BenchEvent, CaseTimed, StationReady, Timing
 from attncheck.reports.bench_table import digits, duration
 
@@ -35,8 +36,8 @@ class Group:
 def text(events: Sequence[BenchEvent]) -> str:
     """The picture: shares of the floor where the adapter's rates say one, else speed in relation to the slowest."""
     ready = [event for event in events if isinstance(event, StationReady)]
-    software = any(bool(event.hello.device.get("software")) for event in ready)
-    rates = None if software else floor.best([event.rates for event in ready if event.rates is not None])
+    ratios_only = any(not adapter(event.hello).speaks for event in ready)
+    rates = None if ratios_only else floor.best([event.rates for event in ready if event.rates is not None])
     cases = [event for event in events if isinstance(event, CaseTimed)]
     if rates is not None:
         groups = [_by_floor(case, floor.seconds(case.work, case.dtype, rates)) for case in cases]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attncheck.bench import comparison, floor
+from attncheck.bench.adapter import Adapter, adapter
 from attncheck.bench.baseline import Compared
 from attncheck.bench.events import (
     BenchEvent,
@@ -25,6 +26,7 @@ SPARED = ("p10", "p90", "apart")
 
 WIDE = 2 + LABEL + NUMBER * len(TITLES) + len("  gpu timestamps")
 SOFTWARE = "a software adapter: its absolute speed says nothing, so that only ratios are shown"
+UNKNOWN = "whether its adapter is hardware or software cannot be known here, so that only ratios are shown"
 
 
 def duration(value: float) -> str:
@@ -46,7 +48,7 @@ class Table:
 
     def __init__(self, width: int | None) -> None:
         self._width = width
-        self._software = False
+        self._adapters: list[Adapter] = []
         self._rates: dict[str, Rates] = {}
         self._timed = 0
         self._others = 0
@@ -64,7 +66,7 @@ class Table:
                 return self._case(event)
             case BenchFinished():
                 spared = f"{', '.join(SPARED)} and the clock: in {WIDE} columns, or in --report json=FILE"
-                hint = [] if self._software or not self._narrow else [line(spared)]
+                hint = [] if self._ratios_only or not self._narrow else [line(spared)]
                 return [BLANK, *hint, line(self._closing(event))]
         return []
 
@@ -75,9 +77,10 @@ class Table:
         told = [f"{event.backend}: {name} ({versions})"]
         if event.rates is not None:
             self._rates[event.backend] = event.rates
-        if device.get("software"):
-            self._software = True
-            told.append(SOFTWARE)
+        where = adapter(event.hello)
+        self._adapters.append(where)
+        if not where.speaks:
+            told.append(SOFTWARE if where.kind == "software" else UNKNOWN)
         elif event.rates is not None:
             told.append(_rates(event.rates))
         return [part for text in told for part in paragraph(text, self._width, "")]
@@ -106,7 +109,7 @@ class Table:
         self._timed += 1
         cells = self._cells(event, timing)
         numbers = "".join(cells[title].rjust(NUMBER) for title in self._titles)
-        clock = f"  {timing.clock}" if self._software or not self._narrow else ""
+        clock = f"  {timing.clock}" if self._ratios_only or not self._narrow else ""
         row = Line((Span("  " + label.ljust(LABEL)), Span(numbers), Span(clock)))
         return [row, *(paragraph(timing.message, self._width, "    ") if timing.message else [])]
 
@@ -115,8 +118,14 @@ class Table:
         return self._width is not None and self._width < WIDE
 
     @property
+    def _ratios_only(self) -> bool:
+        """Whether no adapter's absolute speed can be told; backends that the processor is made for alone have one."""
+        kinds = {it.kind for it in self._adapters}
+        return "hardware" not in kinds and not kinds <= {"processor"}
+
+    @property
     def _titles(self) -> list[str]:
-        if self._software:
+        if self._ratios_only:
             return list(RATIOS)
         return [title for title in TITLES if not (self._narrow and title in SPARED)]
 
@@ -129,15 +138,16 @@ class Table:
         of, moving = timing.summary, timing.moving
         rates = floor.best(list(self._rates.values()))
         least = None if rates is None else floor.seconds(event.work, event.dtype, rates)
-        cells = [
+        absolute = [
             *(duration(it) for it in (of.median, of.p10, of.p90)),
             "" if moving is None else duration(moving.median),
             digits(event.work.flop / of.median / 1e12),
             digits(event.work.bytes / of.median / 1e9),
             "" if least is None else f"{100 * least / of.median:.1f}%",
-            *("" if ratio is None else digits(ratio) for ratio in ratios),
         ]
-        return dict(zip(TITLES, cells, strict=True))
+        told = absolute if timing.adapter.speaks else [""] * len(absolute)
+        relative = ["" if ratio is None else digits(ratio) for ratio in ratios]
+        return dict(zip(TITLES, [*told, *relative], strict=True))
 
     def _closing(self, event: BenchFinished) -> str:
         ended = ", interrupted" if event.interrupted else ""

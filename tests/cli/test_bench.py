@@ -69,6 +69,28 @@ def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(fol
         assert "median" not in ran.stdout
 
 
+def test_without_an_adapter_of_hardware_the_small_cases_are_taken(folder: Path) -> None:
+    ran = attncheck("bench", "--backend", "ort-cpu", "--list", folder=folder)
+    assert ran.code == ExitCode.OK, ran.stderr
+    assert ran.stdout
+    assert all(case.startswith("shipped/bench-small.yaml::") for case in ran.stdout.split())
+
+
+@pytest.mark.slow
+def test_onnx_runtime_alone_on_software_is_spoken_of_in_ratios(folder: Path) -> None:
+    environment = ", ".join(f'{name} = "{value}"' for name, value in swiftshader.environment().items())
+    table = "[backends.built-in]\nuse = 'ort-webgpu'\nrequirements = ['onnxruntime-webgpu==1.27.0']\n"
+    (folder / "attncheck.toml").write_text(f"{table}environment = {{ {environment} }}\n", encoding="utf-8")
+    words = ("--backend", "built-in", "--runs", "2", "--report", "json=bench.json")
+    ran = attncheck("bench", "mine.yaml::decode", *words, folder=folder, timeout=600.0)
+    assert ran.code == ExitCode.OK, ran.stderr
+    assert "built-in: SwiftShader Device" in ran.stdout
+    assert "only ratios are shown" in " ".join(ran.stdout.split())
+    assert "GB/s" not in ran.stdout
+    assert "median" not in ran.stdout
+    assert report(folder)["software"] is True
+
+
 def test_only_cases_tagged_bench_of_a_file_that_has_some_are_timed(folder: Path) -> None:
     (folder / "mine.yaml").write_text(FILE + "  - {name: meant, q_len: 2, tags: [bench]}\n", encoding="utf-8")
     assert attncheck("bench", "mine.yaml", "--list", folder=folder).stdout.split() == ["mine.yaml::meant"]

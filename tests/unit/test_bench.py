@@ -378,7 +378,7 @@ def test_a_station_tells_what_the_request_promises() -> None:
         (request, *_) = Wgsl().requests(case, problem, hello)
         ran = station.run(station.prepare(request.payload), replace(request, compute="mixed"), case)
     finally:
-        station.end()
+        station.close()
     assert ran.failure is None
     assert ran.compute == "mixed"
 

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from attncheck.backends.base import Hello
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.baseline import Change, Missing, compared
 from attncheck.bench.events import (
     BenchEvent,
@@ -31,6 +32,7 @@ from attncheck.vocabulary import Verdict
 from tests.cli.frozen import ROOT, assert_golden
 
 GPU = {"adapter": "Some GPU", "software": False, "limits": {}}
+HARDWARE, SOFTWARE = Adapter("hardware", "Some GPU"), Adapter("software", "Some GPU")
 RATES = Rates(fma=6e13, copy=4e12)
 
 
@@ -41,7 +43,8 @@ def row(label: str, median: float, kernel: str = "", apart: float = 0.0) -> Timi
     if apart:
         parts.append(Part("append", True, True, (apart,) * 4))
     clock = "gpu timestamps"
-    return Timing(backend, kernel or asked, label, Verdict.PASS, "", clock, seconds, tuple(parts), use=backend)
+    told = (label, Verdict.PASS, "", clock, seconds, tuple(parts))
+    return Timing(backend, kernel or asked, *told, use=backend, adapter=HARDWARE)
 
 
 def lacking(label: str, verdict: Verdict, message: str) -> Timing:
@@ -68,15 +71,22 @@ DECODE = CaseTimed(
 )  # fmt: skip
 
 
+def on(adapter: Adapter, case: CaseTimed) -> CaseTimed:
+    """The case as contenders on that adapter take it."""
+    return replace(case, timings=tuple(replace(timing, adapter=adapter) for timing in case.timings))
+
+
 def events(software: bool = False) -> list[BenchEvent]:
-    hello = Hello({"wgpu": "0.32.0"}, {**GPU, "software": software})
+    device = {**GPU, "software": software}
+    hello, runtime = Hello({"wgpu": "0.32.0"}, device), {"provider": "WebGpuExecutionProvider", **device}
+    where = SOFTWARE if software else HARDWARE
     return [
         BenchStarted(("bench.yaml::prefill", "bench.yaml::decode", "bench.yaml::vast"), ("wgsl naive", "wgsl online")),
         StationReady("wgsl", hello, RATES),
-        StationReady("ort-webgpu", Hello({"onnxruntime": "1.27.0"}, {"provider": "WebGpuExecutionProvider"})),
+        StationReady("ort-webgpu", Hello({"onnxruntime": "1.27.0"}, runtime)),
         StationFailed("torch", "the package torch is not installed"),
-        PREFILL,
-        DECODE,
+        on(where, PREFILL),
+        on(where, DECODE),
         CaseRefused("bench.yaml::vast", "it would take 43.0 GiB, more than the limit of 11.7 GiB: past and present"),
         BenchFinished(12.3, interrupted=False),
     ]
@@ -88,6 +98,39 @@ def test_the_table_reads_as_frozen(width: int | None, software: bool) -> None:
     table = Table(width)
     lines = [line.text for event in events(software) for line in table.lines(event)]
     assert_golden(f"bench-{'software' if software else 'gpu'}-{width or 'unlimited'}.txt", "\n".join(lines) + "\n")
+
+
+UNKNOWN = Hello({"onnxruntime": "1.27.0"}, {"provider": "WebGpuExecutionProvider", "software": None})
+
+
+def written(*events: BenchEvent) -> str:
+    table = Table(None)
+    return "\n".join(line.text for event in events for line in table.lines(event))
+
+
+def test_an_adapter_of_which_nothing_is_known_is_not_spoken_of_in_absolute_terms() -> None:
+    ready, alone = StationReady("ort-webgpu", UNKNOWN), replace(PREFILL, timings=(row("ort-webgpu", 0.0102),))
+    timed = on(Adapter("unknown"), alone)
+    said = written(ready, timed)
+    assert "whether its adapter is hardware or software cannot be known here" in said
+    assert "median" not in said
+    assert "10.2ms" not in said
+    assert json.loads(bench_json.text([ready, timed]))["software"] is True
+    assert "10.2ms" not in bench_plot.text([ready, timed])
+
+
+def test_beside_hardware_the_row_of_an_unknown_adapter_has_ratios_alone() -> None:
+    first, unknown = PREFILL.timings[0], replace(row("ort-webgpu", 0.0102), adapter=Adapter("unknown"))
+    case = replace(PREFILL, timings=(first, unknown))
+    *_, own, other = written(StationReady("wgsl", Hello({}, GPU), RATES), StationReady("it", UNKNOWN), case).split("\n")
+    assert "80.0ms" in own
+    assert other.split() == ["ort-webgpu", "7.84", "1.00", "gpu", "timestamps"]
+
+
+def test_what_the_processor_is_made_for_has_an_absolute_speed() -> None:
+    cpu = Hello({}, {"provider": "CPUExecutionProvider"})
+    case = replace(PREFILL, timings=(replace(row("ort-cpu", 0.0102), adapter=Adapter("processor", "cpu")),))
+    assert "10.2ms" in written(StationReady("ort-cpu", cpu), case)
 
 
 @pytest.mark.parametrize(("seconds", "written"), [
