@@ -28,14 +28,15 @@ def seconds(work: Work, dtype: str, rates: Rates) -> float:
 
 
 def believed(timing: Timing, work: Work, dtype: str, rates: Rates | None) -> Timing:
-    """The timing, or the error that it is where it took far less than the least that any kernel takes."""
-    if rates is None or not timing.timed:
+    """The timing, or the error that it is where it took far less than the least that any kernel takes, or nothing."""
+    if not timing.timed:
         return timing
-    least = seconds(work, dtype, rates)
-    if timing.summary.median >= BELIEVED * least:
+    median, least = timing.summary.median, 0.0 if rates is None else seconds(work, dtype, rates)
+    if median > 0 and median >= BELIEVED * least:
         return timing
-    told = (
-        f"its clock ({timing.clock}) says {timing.summary.median:.3g} s, where reading and computing take at least "
-        f"{least:.3g} s here: it does not wait for the kernel"
-    )
+    told = f"its clock ({timing.clock}) says {median:.3g} s"
+    if least > 0:
+        told += f", where reading and computing take at least {least:.3g} s here: it does not wait for the kernel"
+    else:
+        told += ": it does not wait for the kernel, or counts in longer steps than it takes"
     return replace(timing, verdict=Verdict.ERROR, message=told, seconds=(), parts=())

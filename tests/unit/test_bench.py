@@ -422,9 +422,13 @@ def test_what_is_faster_than_any_kernel_can_be_is_an_error_of_its_clock(share: f
     assert ("does not wait for the kernel" in found.message) is (verdict is Verdict.ERROR)
 
 
-def test_nothing_is_disbelieved_where_no_rate_is_known() -> None:
+def test_nothing_but_no_time_at_all_is_disbelieved_where_no_rate_is_known() -> None:
+    """A profiler that counts whole microseconds may say 0, of which no ratio can be made."""
     _, problem = posed("q_len=64")
     assert floor.believed(clocked(1e-30), work(problem), "float32", None).timed
+    found = floor.believed(clocked(0.0, 0.0, 1e-6), work(problem), "float32", None)
+    assert (found.verdict, found.timed) == (Verdict.ERROR, False)
+    assert "its clock (wall) says 0 s: it does not wait for the kernel, or counts in longer steps" in found.message
 
 
 def test_a_row_of_runs_is_ended_by_what_waits_and_shared_among_them() -> None:
