@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
-from attncheck.reports.bench_json import Bench, CaseEntry, RowEntry
+from attncheck.reports.bench_json import Bench, CaseEntry, RowEntry, Unreadable, read
 
 OWN = "wgsl"
 """What names of our own backends begin with, and those of tables that place them otherwise: wgsl-dawn-unbounded."""
@@ -168,7 +166,11 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m benchmarks.targets FILE", file=sys.stderr)
         return 2
-    document = TypeAdapter(Bench).validate_json(Path(arguments[0]).read_bytes())
+    try:
+        document = read(Path(arguments[0]))
+    except Unreadable as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
     print("\n".join(table(Report(document))))
     return 0
 

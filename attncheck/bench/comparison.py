@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from attncheck.bench.events import Timing
 
 NAIVE = "naive"
 WEBGPU = "ort-webgpu"
+
+
+class Row(Protocol):
+    """A contender on a case, as it was just timed or as a report of it says."""
+
+    @property
+    def backend(self) -> str:
+        """Its backend's name."""
+
+    @property
+    def label(self) -> str:
+        """As tables show it."""
+
+    @property
+    def use(self) -> str:
+        """The backend that this one configures or pins."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are durations."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def against(timing: Timing, anchor: Timing | None) -> float | None:
@@ -17,12 +41,17 @@ def against(timing: Timing, anchor: Timing | None) -> float | None:
     return anchor.summary.median / timing.summary.median
 
 
-def naive_of(timing: Timing, timings: Sequence[Timing]) -> Timing | None:
+def naive_of(row: Row, rows: Sequence[AnyRow]) -> AnyRow | None:
     """The naive kernel on the same backend, or else the first there is; None for backends without own kernels."""
-    naive = [it for it in timings if it.label.endswith(f" {NAIVE}")]
-    return next((it for it in naive if it.backend == timing.backend), naive[0] if naive else None)
+    naive = [it for it in rows if it.label.endswith(f" {NAIVE}")]
+    return next((it for it in naive if it.backend == row.backend), naive[0] if naive else None)
 
 
-def webgpu_of(timings: Sequence[Timing]) -> Timing | None:
+def webgpu_of(rows: Sequence[AnyRow]) -> AnyRow | None:
     """ONNX Runtime's WebGPU provider, whatever its version and its name here; the first that was timed."""
-    return next((it for it in timings if it.use == WEBGPU and it.timed), None)
+    return next((it for it in rows if it.use == WEBGPU and it.timed), None)
+
+
+def anchors(row: Row, rows: Sequence[AnyRow]) -> dict[str, AnyRow | None]:
+    """What `row` of a case is held against, by name."""
+    return {NAIVE: naive_of(row, rows), WEBGPU: webgpu_of(rows)}

@@ -16,7 +16,7 @@ from attncheck import __version__
 from attncheck.backends.registry import Settings
 from attncheck.bench import measure
 from attncheck.bench.adapter import adapter
-from attncheck.bench.baseline import Baseline, compared
+from attncheck.bench.baseline import Baseline, compared, incomparable
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
 from attncheck.bench.station import Station
@@ -47,6 +47,8 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
     overwriting.refuse_in_call(ctx.obj, given)
     before = _baseline(given)
+    if before is not None:
+        _refuse_incomparable(given["baseline"], before, cases, asked)
     events = _happen(cases, asked, given, silent=any(wish.path is None for wish in wishes))
     files = [(wish.path, bench_json.text(events)) for wish in wishes]
     files += [(plot, bench_plot.text(events))] if plot is not None else []
@@ -63,7 +65,12 @@ def _contenders(given: Mapping[str, Any], settings: Settings) -> tuple[Contender
         raise Stop(f"a backend is named twice: {', '.join(names)}", ExitCode.USAGE)
     kernels = tuple(dict.fromkeys(given["kernel"])) or tuple(it for it in get_args(Kernel) if it != "auto")
     with known():
-        return contenders(names, kernels, settings)
+        found = contenders(names, kernels, settings)
+    labels = [it.label for it in found]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise Stop(f"two contenders are called {twice}: name each backend and adapter once", ExitCode.USAGE)
+    return found
 
 
 def _cases(ctx: click.Context, given: Mapping[str, Any], asked: Sequence[Contender]) -> list[Scenario]:
@@ -96,6 +103,15 @@ def _baseline(given: Mapping[str, Any]) -> Baseline | None:
         return bench_json.baseline(Path(given["baseline"])) if given["baseline"] is not None else None
     except bench_json.Unreadable as wrong:
         raise Stop(f"--baseline: {wrong}\nnothing was run", ExitCode.USAGE) from None
+
+
+def _refuse_incomparable(
+    file: str, before: Baseline, cases: Sequence[Scenario], asked: Sequence[Contender]
+) -> None:
+    """Raise Stop (exit code 5) where no ratio of this call can be compared: it is known before anything is timed."""
+    why = incomparable(before, {case.id for case in cases}, [it.label for it in asked])
+    if why:
+        raise Stop(f"nothing of this call could be compared with {file}: {why}\nnothing was run", ExitCode.NOTHING)
 
 
 def _happen(
@@ -135,13 +151,13 @@ def _happen(
 
 def _compare(events: Sequence[BenchEvent], before: Baseline, given: Mapping[str, Any]) -> ExitCode:
     """Print how the ratios stand to the baseline's; exit code 1 where one is below what was asked for."""
-    found = compared([event for event in events if isinstance(event, CaseTimed)], before)
+    found = compared(events, before)
     least = given["fail_below"]
     silent = any(Wish.read(text).path is None for text in given["report"])
     printer = Printer(silent=silent)
     printer.print(bench_table.compared_lines(found, least, printer.width))
     if not found.changes:
-        error("nothing of this run is in the baseline: no ratio could be compared")
+        error("no ratio could be compared with the baseline")
         return ExitCode.NOTHING
     worse = found.below(least) if least is not None else ()
     if worse:

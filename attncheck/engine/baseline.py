@@ -199,19 +199,7 @@ class Comparison:
 
     def _differs(self, attncheck: str) -> Sequence[str]:
         """What else is not as it was, in words."""
-        found = []
-        for backend, now in {"": {"attncheck": attncheck}, **self._ready}.items():
-            before = self.baseline.made_with.get(backend, {})
-            said = f"{backend}: " if backend else ""
-            if not before:
-                found.append(f"{backend} is not in the baseline")
-            found += [
-                f"{said}{name} was {before.get(name, 'not there')}, is {now.get(name, 'not there')}"
-                for name in dict.fromkeys([*before, *now])
-                if before and before.get(name) != now.get(name)
-            ]
-        missing = [name for name in self.baseline.made_with if name and name not in self._ready]
-        found += [f"{name} is in the baseline and did not run here" for name in missing]
+        found = departures(self.baseline.made_with, {"": {"attncheck": attncheck}, **self._ready})
         if self._edited:
             cases = "1 case has" if self._edited == 1 else f"{self._edited} cases have"
             found.append(f"{cases} other content than in the baseline, and the id of then")
@@ -241,3 +229,20 @@ def ran_on(versions: Mapping[str, str], device: Mapping[str, object]) -> dict[st
     """What a backend's worker told of itself, as far as it may change numbers."""
     adapter = {"adapter": str(device["adapter"])} if "adapter" in device else {}
     return {**dict(versions), **adapter}
+
+
+def departures(before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """In words, what backends run on now and did not then; each is told by name, as `Baseline.made_with` says."""
+    found = []
+    for backend, here in now.items():
+        there = before.get(backend, {})
+        said = f"{backend}: " if backend else ""
+        if not there:
+            found.append(f"{backend} is not in the baseline")
+        found += [
+            f"{said}{name} was {there.get(name, 'not there')}, is {here.get(name, 'not there')}"
+            for name in dict.fromkeys([*there, *here])
+            if there and there.get(name) != here.get(name)
+        ]
+    missing = [name for name in before if name and name not in now]
+    return [*found, *(f"{name} is in the baseline and did not run here" for name in missing)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from attncheck import __version__
 from attncheck.bench import comparison
 from attncheck.bench.adapter import adapter
-from attncheck.bench.baseline import Baseline, Known
+from attncheck.bench.baseline import Baseline, Known, Ratio
 from attncheck.bench.events import (
     BenchEvent,
     BenchFinished,
@@ -24,9 +25,18 @@ from attncheck.bench.events import (
     StationReady,
     Timing,
 )
+from attncheck.engine.baseline import ran_on
 
 FORMAT = 2
 """1 held sums of parts where a run's own time now is."""
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""Of a median, a rate or a ratio: what is not above zero would be a fault of the clock, and is told as one."""
+
+Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Seconds; of a single run they may be less than what the clock counts in."""
+
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class PartEntry:
     name: str
     apart: bool
     alone: bool
-    median: float
+    median: Duration
 
 
 @dataclass(frozen=True)
@@ -62,14 +72,19 @@ class RowEntry:
     verdict: str
     message: str
     clock: str
-    median: float | None
-    p10: float | None
-    p90: float | None
-    apart: float | None
-    to_naive: float | None
-    to_ort_webgpu: float | None
-    seconds: tuple[float, ...]
+    median: Positive | None
+    p10: Duration | None
+    p90: Duration | None
+    apart: Duration | None
+    to_naive: Positive | None
+    to_ort_webgpu: Positive | None
+    seconds: tuple[Duration, ...]
     parts: tuple[PartEntry, ...]
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are durations."""
+        return self.median is not None
 
 
 @dataclass(frozen=True)
@@ -82,9 +97,9 @@ class CaseEntry:
     message: str
     judged: str
     dtype: str
-    flop: int
-    bytes: int
-    kv_bytes: int
+    flop: Count
+    bytes: Count
+    kv_bytes: Count
     rows: tuple[RowEntry, ...]
 
 
@@ -92,9 +107,9 @@ class CaseEntry:
 class RatesEntry:
     """What the adapter was seen to do at its best: operations a second, and bytes read and written a second."""
 
-    fma: float
-    copy: float
-    matrix: float | None
+    fma: Positive
+    copy: Positive
+    matrix: Positive | None
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,7 @@ class Bench:
     bench: int
     attncheck: str
     interrupted: bool
-    seconds: float
+    seconds: Duration
     software: bool
     settings: dict[str, str]
     backends: tuple[StationEntry, ...]
@@ -134,28 +149,57 @@ class Unreadable(ValueError):
     """A file is no document of a bench. The message says why."""
 
 
-def baseline(path: Path) -> Baseline:
-    """The ratios that a document holds. Raises Unreadable."""
+def read(path: Path) -> Bench:
+    """The document that stands in a file. Raises Unreadable."""
     try:
         text = path.read_bytes()
-        version = TypeAdapter(_Versioned).validate_json(text).bench
+        version = TypeAdapter(_Versioned).validate_json(text, strict=True).bench
         if version != FORMAT:
             raise Unreadable(f"{path} has format {version}; this attncheck reads format {FORMAT}")
-        found = TypeAdapter(Bench).validate_json(text)
+        return TypeAdapter(Bench).validate_json(text, strict=True)
     except OSError as failed:
         raise Unreadable(f"{path} cannot be read: {failed.strerror or failed}") from failed
     except ValidationError as wrong:
         first = wrong.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        at = f" at {place}" if place else ""
-        told = f"{path} is no report of attncheck bench{at}: {first['msg']}; `--report json=FILE` writes one"
-        raise Unreadable(told) from wrong
-    return {(case.id, row.label): Known(case.digest, _ratios(row)) for case in found.cases for row in case.rows}
+        here = f", not {reprlib.repr(first['input'])}" if isinstance(first["input"], bool | int | float | str) else ""
+        told = f"{first['msg']}{here if first['loc'] else ''}"
+        raise _wrong(path, ".".join(map(str, first["loc"])), told) from wrong
 
 
-def _ratios(row: RowEntry) -> dict[str, float]:
-    anchors = {comparison.NAIVE: row.to_naive, comparison.WEBGPU: row.to_ort_webgpu}
-    return {name: ratio for name, ratio in anchors.items() if ratio is not None}
+def baseline(path: Path) -> Baseline:
+    """The ratios that a document holds. Raises Unreadable, also where it holds none."""
+    found = read(path)
+    rows: dict[tuple[str, str], Known] = {}
+    for number, case in enumerate(found.cases):
+        for index, row in enumerate(case.rows):
+            place = f"cases.{number}.rows.{index}"
+            if (case.id, row.label) in rows:
+                raise _wrong(path, place, f"a second row of {row.label} on {case.id}, of which there can be one")
+            rows[case.id, row.label] = Known(case.digest, dict(_ratios(path, place, row, case.rows)))
+    if not any(known.ratios for known in rows.values()):
+        raise Unreadable(
+            f"{path} holds no ratio: in none of its cases ({len(found.cases)}) was a contender timed beside the naive "
+            "kernel or ort-webgpu"
+        )
+    made_with = {it.name: ran_on(it.versions, it.device) for it in found.backends if it.started}
+    return Baseline(rows, found.interrupted, found.software, made_with)
+
+
+def _ratios(path: Path, place: str, row: RowEntry, rows: Sequence[RowEntry]) -> Iterator[tuple[str, Ratio]]:
+    """Those that are not of a row to itself."""
+    said = {comparison.NAIVE: row.to_naive, comparison.WEBGPU: row.to_ort_webgpu}
+    for name, anchor in comparison.anchors(row, rows).items():
+        value = said[name]
+        if value is None or anchor is row:
+            continue
+        if anchor is None or not (anchor.timed and row.timed):
+            raise _wrong(path, place, f"a ratio to {name} is allowed where both were timed, and they were not")
+        yield name, Ratio(value, anchor.label)
+
+
+def _wrong(path: Path, place: str, told: str) -> Unreadable:
+    at = f" at {place}" if place else ""
+    return Unreadable(f"{path} is no report of attncheck bench{at}: {told}; `--report json=FILE` writes one")
 
 
 def text(events: Sequence[BenchEvent]) -> str:

@@ -167,7 +167,9 @@ def compared_lines(compared: Compared, fail_below: float | None, width: int | No
         label = f"{change.label} / {change.anchor}".ljust(column)
         lines.append(Line((Span(f"  {label}"), Span(numbers, role), Span(f"  {change.case}"))))
     for each in compared.missing:
-        lines += paragraph(f"{each.case}, {each.label}: {each.why}", width, "  ")
+        lines += paragraph(f"{', '.join(filter(None, (each.case, each.label)))}: {each.why}", width, "  ")
+    for text in compared.differs:
+        lines += paragraph(text, width, "  ")
     return lines
 
 

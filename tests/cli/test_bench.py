@@ -167,7 +167,39 @@ def test_a_run_is_held_against_a_former_one_and_drawn(folder: Path) -> None:
     assert "--fail-below 10000: 1 ratio fell below that share of the baseline's" in fell.stderr
     other = attncheck("bench", "mine.yaml::prefill", *words[2:], "--baseline", "bench.json", folder=folder)
     assert other.code == ExitCode.NOTHING
-    assert "no ratio could be compared" in other.stderr
+    assert "it has none of these cases\nnothing was run" in other.stderr
+    alone = attncheck(*words[:4], "--kernel", "online", "--baseline", "bench.json", folder=folder)
+    assert alone.code == ExitCode.NOTHING
+    assert "they are held against wgsl naive, which is not among the contenders\nnothing was run" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "said"),
+    [
+        ({"to_naive": 0}, ExitCode.USAGE, "at cases.0.rows.1.to_naive: Input should be greater than 0, not 0"),
+        ({"to_naive": None}, ExitCode.USAGE, "b.json holds no ratio"),
+        ({}, ExitCode.NOTHING, "nothing of this call could be compared with b.json: it has no ratio of ort-cpu on"),
+    ],
+)
+def test_a_baseline_that_nothing_can_be_held_against_is_refused_before_anything_runs(
+    folder: Path, changed: dict[str, Any], code: ExitCode, said: str
+) -> None:
+    seconds = {"median": 1e-3, "p10": 1e-3, "p90": 1e-3, "apart": None, "seconds": [1e-3], "parts": []}
+    words = {"verdict": "pass", "message": "", "clock": "wall", "to_ort_webgpu": None}
+    rows = [
+        {"backend": "wgsl", "use": "wgsl", "label": f"wgsl {it}", "kernel": it, "to_naive": 1.0, **words, **seconds}
+        for it in ("naive", "online")
+    ]
+    rows[1].update(changed)
+    case = {"axes": "", "digest": "", "message": "", "judged": "", "dtype": "", "flop": 1, "bytes": 1, "kv_bytes": 1}
+    head = {"bench": 2, "attncheck": "1", "interrupted": False, "seconds": 1, "software": False, "settings": {}}
+    document = {**head, "backends": [], "cases": [{"id": "mine.yaml::decode", **case, "rows": rows}]}
+    (folder / "b.json").write_text(json.dumps(document), encoding="utf-8")
+    ran = attncheck("bench", "mine.yaml", "--backend", "ort-cpu", "--baseline", "b.json", folder=folder)
+    assert ran.code == code
+    assert said in ran.stderr
+    assert ran.stderr.endswith("nothing was run\n")
+    assert ran.stdout == ""
 
 
 @pytest.mark.slow

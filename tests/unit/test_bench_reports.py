@@ -12,7 +12,7 @@ import pytest
 
 from attncheck.backends.base import Hello
 from attncheck.bench.adapter import Adapter
-from attncheck.bench.baseline import Change, Missing, compared
+from attncheck.bench.baseline import Baseline, Change, Missing, compared, incomparable
 from attncheck.bench.events import (
     BenchEvent,
     BenchFinished,
@@ -168,9 +168,11 @@ def test_the_document_keeps_to_its_schema_and_holds_the_ratios(tmp_path: Path) -
     assert rows["wgsl flash"]["median"] is None
     assert document["software"] is False
     (tmp_path / "b.json").write_text(text, encoding="utf-8")
-    known = bench_json.baseline(tmp_path / "b.json")
-    assert known["bench.yaml::prefill", "wgsl auto"].ratios["ort-webgpu"] == pytest.approx(10.2 / 12)
+    known = bench_json.baseline(tmp_path / "b.json").rows
+    assert known["bench.yaml::prefill", "wgsl auto"].ratios["ort-webgpu"].value == pytest.approx(10.2 / 12)
+    assert known["bench.yaml::prefill", "wgsl auto"].ratios["ort-webgpu"].to == "ort-webgpu"
     assert known["bench.yaml::prefill", "wgsl flash"].ratios == {}
+    assert set(known["bench.yaml::prefill", "wgsl naive"].ratios) == {"ort-webgpu"}, "to itself it is none"
 
 
 def test_parts_that_were_timed_alone_say_so_and_leave_the_run_its_own_time() -> None:
@@ -205,27 +207,157 @@ def test_a_file_that_is_no_document_is_refused(text: str, said: str, tmp_path: P
         bench_json.baseline(tmp_path / "b.json")
 
 
+NUMBERS = ("median", "to_naive", "to_ort_webgpu")
+"""Of a row, each above zero where there is one."""
+
+
+@pytest.mark.parametrize("field", [*NUMBERS, "p10", "p90", "apart"])
+@pytest.mark.parametrize("value", ["0", "-1", "NaN", "Infinity", "-Infinity", "1e400", "true", '"2"'])
+def test_a_number_that_no_bench_writes_is_refused_by_its_place(field: str, value: str, tmp_path: Path) -> None:
+    document = json.loads(bench_json.text(events()))
+    document["cases"][1]["rows"][1][field] = "HERE"
+    (tmp_path / "b.json").write_text(json.dumps(document).replace('"HERE"', value), encoding="utf-8")
+    if value == "0" and field not in NUMBERS:
+        bench_json.baseline(tmp_path / "b.json")
+        return
+    with pytest.raises(bench_json.Unreadable, match=rf"b\.json is no .* at cases\.1\.rows\.1\.{field}: .* should be"):
+        bench_json.baseline(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize(("place", "value", "said"), [
+    (("bench",), "2", "at bench: Input should be a valid integer, not '2'"),
+    (("bench",), True, "at bench: Input should be a valid integer, not True"),
+    (("interrupted",), 0, "at interrupted: Input should be a valid boolean, not 0"),
+    (("cases",), [], "holds no ratio: in none of its cases (0) was a contender timed beside the naive kernel or"),
+    (("cases", 0, "flop"), -1, "at cases.0.flop: Input should be greater than or equal to 0, not -1"),
+    (("cases", 1, "rows", 1, "label"), "wgsl naive", "at cases.1.rows.1: a second row of wgsl naive on bench.yaml:"),
+    (("cases", 1, "rows", 0, "median"), None, "at cases.1.rows.1: a ratio to naive is allowed where both were timed"),
+    (("cases", 1, "rows", 1, "to_ort_webgpu"), 2.0, "at cases.1.rows.1: a ratio to ort-webgpu is allowed where both"),
+    (("backends", 0, "rates", "copy"), 0, "at backends.0.rates.copy: Input should be greater than 0, not 0"),
+])  # fmt: skip
+def test_what_no_bench_writes_is_refused_before_anything_is_held_against_it(
+    place: tuple[str | int, ...], value: object, said: str, tmp_path: Path
+) -> None:
+    document = json.loads(bench_json.text(events()))
+    at = document
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    (tmp_path / "b.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(bench_json.Unreadable) as refused:
+        bench_json.baseline(tmp_path / "b.json")
+    assert said in str(refused.value)
+    assert str(tmp_path / "b.json") in str(refused.value)
+
+
+def test_a_baseline_in_which_nothing_was_timed_beside_an_anchor_is_refused(tmp_path: Path) -> None:
+    alone = replace(DECODE, timings=DECODE.timings[:1])
+    (tmp_path / "b.json").write_text(bench_json.text([alone]), encoding="utf-8")
+    with pytest.raises(bench_json.Unreadable, match=r"holds no ratio: in none of its cases \(1\)"):
+        bench_json.baseline(tmp_path / "b.json")
+
+
+def test_the_kept_results_are_a_baseline() -> None:
+    (path,) = (ROOT / "benchmarks" / "results").glob("*.json")
+    assert bench_json.baseline(path).ratios
+
+
+def former(tmp_path: Path, *changed: CaseTimed) -> Baseline:
+    """What a report of `events()` is as a baseline, with cases of their own in the place of PREFILL and DECODE."""
+    told = [it for it in events() if not (changed and isinstance(it, CaseTimed))]
+    (tmp_path / "b.json").write_text(bench_json.text([*told[:-1], *changed, told[-1]]), encoding="utf-8")
+    return bench_json.baseline(tmp_path / "b.json")
+
+
+def now(*cases: CaseTimed) -> list[BenchEvent]:
+    """A run of `cases` on the same adapters."""
+    return [*events()[:3], *cases]
+
+
 def test_ratios_are_held_against_those_of_a_former_run(tmp_path: Path) -> None:
-    (tmp_path / "b.json").write_text(bench_json.text(events()), encoding="utf-8")
-    known = bench_json.baseline(tmp_path / "b.json")
+    known = former(tmp_path)
     slower = replace(DECODE, timings=(DECODE.timings[0], row("wgsl online", 100e-6)))
     changed = replace(PREFILL, digest="other")
 
-    found = compared([slower, changed], known)
+    found = compared(now(slower, changed), known)
     assert found.changes == (Change("bench.yaml::decode", "wgsl online", "naive", 25.0, 20.0),)
     assert found.changes[0].ratio == 0.8
     assert found.below(0.9) == found.changes
     assert found.below(0.8) == ()
     labels = [timing.label for timing in PREFILL.timings if timing.timed]
     assert found.missing == tuple(Missing("bench.yaml::prefill", label, "the case has changed") for label in labels)
-
-    gone = replace(DECODE, timings=(DECODE.timings[0], lacking("wgsl online", Verdict.CRASH, "it died")))
-    assert compared([gone], known).missing == (Missing("bench.yaml::decode", "wgsl online", "it was not timed now"),)
-    alone = replace(DECODE, timings=DECODE.timings[1:])
-    assert compared([alone], known).changes == ()
-    assert compared([], known).missing == ()
+    assert found.differs == ()
     text = "\n".join(line.text for line in compared_lines(found, 0.9, None))
     assert_golden("bench-compared.txt", text + "\n")
+
+
+ONLINE = ("bench.yaml::decode", "wgsl online")
+NAIVE = DECODE.timings[0]
+
+
+@pytest.mark.parametrize(("timings", "missing"), [
+    ((NAIVE, lacking("wgsl online", Verdict.CRASH, "it died")), Missing(*ONLINE, "it was not timed now")),
+    ((NAIVE,), Missing(*ONLINE, "it was not among the contenders")),
+    (DECODE.timings[1:], Missing(*ONLINE, "it was held against wgsl naive, which was not among the contenders")),
+    ((lacking("wgsl naive", Verdict.CRASH, "it died"), DECODE.timings[1]),
+     Missing(*ONLINE, "it was held against wgsl naive, which was not timed now")),
+    ((row("wgsl-dawn naive", 1e-3), DECODE.timings[1]),
+     Missing(*ONLINE, "it was held against wgsl naive, which was not among the contenders")),
+    (None, Missing("bench.yaml::decode", "", "it is not among the cases of this run")),
+])  # fmt: skip
+def test_what_the_baseline_holds_and_the_run_has_nothing_to_set_against_is_listed(
+    timings: tuple[Timing, ...] | None, missing: Missing, tmp_path: Path
+) -> None:
+    found = compared(now() if timings is None else now(replace(DECODE, timings=timings)), former(tmp_path, DECODE))
+    assert found.changes == ()
+    assert found.missing == (missing,)
+    told = "\n".join(line.text for line in compared_lines(found, None, None))
+    assert ", ".join(filter(None, (missing.case, missing.label))) + f": {missing.why}" in told
+
+
+def test_a_case_that_is_refused_now_is_listed_once_for_all_of_its_rows(tmp_path: Path) -> None:
+    found = compared([*now(DECODE), CaseRefused(PREFILL.case, "it would take 43.0 GiB")], former(tmp_path))
+    assert found.missing == (Missing(PREFILL.case, "", "it was refused"),)
+    assert [change.label for change in found.changes] == ["wgsl online"]
+
+
+def test_a_ratio_to_another_release_of_the_anchor_is_not_compared(tmp_path: Path) -> None:
+    old, new = (replace(row(f"ort-webgpu@{it}", 0.01), use="ort-webgpu") for it in ("1.26.0", "1.27.0"))
+    own = row("wgsl online", 0.005)
+    known = former(tmp_path, replace(PREFILL, timings=(old, new, own)))
+    assert len(compared(now(replace(PREFILL, timings=(old, new, own))), known).changes) == 2
+    found = compared(now(replace(PREFILL, timings=(new, old, own))), known)
+    why = "it was held against ort-webgpu@1.26.0, and the first contender of its kind is another now"
+    assert found.changes == ()
+    assert {(it.label, it.why) for it in found.missing} == {("ort-webgpu@1.27.0", why), ("wgsl online", why)}
+
+
+def test_a_baseline_of_another_adapter_or_one_that_was_interrupted_is_told_as_such(tmp_path: Path) -> None:
+    known = replace(former(tmp_path), interrupted=True)
+    other = StationReady("wgsl", Hello({"wgpu": "0.33.0"}, {**GPU, "adapter": "llvmpipe", "software": True}))
+    found = compared([other, DECODE], known)
+    assert found.differs == (
+        "the baseline was interrupted: it holds what was timed until then",
+        "the baseline is one of hardware, and the other is not",
+        "wgsl: wgpu was 0.32.0, is 0.33.0",
+        "wgsl: adapter was Some GPU, is llvmpipe",
+        "ort-webgpu is in the baseline and did not run here",
+    )
+    told = [line.text.strip() for line in compared_lines(found, None, None)]
+    assert told[-5:] == list(found.differs)
+
+
+@pytest.mark.parametrize(("cases", "labels", "why"), [
+    ({"bench.yaml::decode"}, ["wgsl naive", "wgsl online"], ""),
+    ({"other.yaml::decode"}, ["wgsl naive", "wgsl online"], "it has none of these cases"),
+    ({"bench.yaml::decode"}, ["wgsl naive", "wgsl flash"], "it has no ratio of wgsl naive, wgsl flash on these cases"),
+    ({"bench.yaml::decode"}, ["wgsl online"],
+     "there they are held against wgsl naive, which is not among the contenders"),
+])  # fmt: skip
+def test_that_nothing_can_be_compared_is_known_before_anything_runs(
+    cases: set[str], labels: list[str], why: str, tmp_path: Path
+) -> None:
+    assert incomparable(former(tmp_path), cases, labels) == why
 
 
 @pytest.mark.parametrize("software", [False, True])
