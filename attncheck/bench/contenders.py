@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from attncheck.backends.base import Backend
 from attncheck.backends.registry import Settings, create, kind_of, use_of
-from attncheck.kernels.policy import Policy
 from attncheck.scenario.model import Kernel
 
 SDPA = ("flash", "cudnn", "efficient", "math")
@@ -42,7 +41,7 @@ def contenders(names: Sequence[str], kernels: Sequence[Kernel], settings: Settin
         use = use_of(name, settings)
         if kind_of(name, settings).gpu:  # only those that run our own kernels take adapters, and kernels
             for kernel in kernels:
-                forced = replace(settings, policy=Policy(kernel, settings.policy.threshold), forced=True)
+                forced = replace(settings, policy=replace(settings.policy, kernel=kernel), forced=True)
                 found += [Contender(it.name, kernel, it, use) for it in create(name, forced)]
             continue
         (backend,) = create(name, settings)

@@ -18,7 +18,7 @@ from attncheck.backends.tables import Table
 from attncheck.bundle.again import ENVIRONMENT, FOLDERS, MINIMAL, OPTIONS, TABLE, Again, Unreadable, read
 from attncheck.bundle.contents import CASE, INPUTS, MODEL
 from attncheck.cli import configuration, options, selection
-from attncheck.cli.choosing import known, on_adapters, policy
+from attncheck.cli.choosing import known, placing
 from attncheck.cli.invocation import KEPT, Invocation, said
 from attncheck.cli.messages import Stop
 from attncheck.engine.run import Given, Options
@@ -178,8 +178,7 @@ def backend(name: str, settings: Settings) -> Backend:
 
 
 def _settings(ctx: click.Context, given: Mapping[str, Any]) -> Settings:
-    chosen = policy(given["kernel"], given["threshold"], given["thresholds"])
-    return replace(on_adapters(given, tables(ctx, given)), policy=chosen, forced=said(ctx, "kernel"))
+    return placing(given, tables(ctx, given), given["kernel"], forced=said(ctx, "kernel"))
 
 
 def _one(names: Sequence[str]) -> str | None:

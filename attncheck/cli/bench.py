@@ -23,6 +23,7 @@ from attncheck.scenario.model import Kernel
     help=f"Own kernel to time (repeatable), of {', '.join(get_args(Kernel))}.  [default: all but auto]",
 )
 @options.ADAPTER
+@options.RULES
 @options.SHADERS
 @click.option(
     "--runs",
@@ -114,6 +115,9 @@ def bench(ctx: click.Context, /, **given: Any) -> int:
 
     if given["fail_below"] is not None and given["baseline"] is None:
         raise click.UsageError("--fail-below compares with a --baseline: give one", ctx)
-
+    for name in ("threshold", "thresholds"):
+        here = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if here and "auto" not in given["kernel"]:
+            raise click.UsageError(f"--{name} says what auto chooses, which is not timed: add --kernel auto", ctx)
     asked.refuse_idle_outputs(ctx, given)
     return benching.run(ctx, given)

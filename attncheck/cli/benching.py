@@ -21,7 +21,7 @@ from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import BenchEvent, BenchFinished, CaseRefused, CaseTimed, StationFailed
 from attncheck.bench.station import Station
 from attncheck.cli import configuration, options, overwriting, selection
-from attncheck.cli.choosing import known, on_adapters, serving
+from attncheck.cli.choosing import known, placing, serving
 from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import Wish, check_writable, put
@@ -36,7 +36,7 @@ from attncheck.vocabulary import ExitCode
 
 def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     """Time what the call names. Raises Stop."""
-    asked = _contenders(given, on_adapters(given, configuration.backends(ctx.obj)))
+    asked = _contenders(given, placing(given, configuration.backends(ctx.obj)))
     cases = _cases(ctx, given, asked)
     if given["list"]:
         for case in cases:
@@ -129,7 +129,12 @@ def _happen(
         time_limit=given["time_limit"],
         cancelled=cancelled,
         note=progress,
-        settings={"attncheck": __version__, "runs": str(given["runs"]), "shaders": given["shaders"] or "shipped"},
+        settings={
+            "attncheck": __version__,
+            "runs": str(given["runs"]),
+            **{name: given[name] or "shipped" for name in ("shaders", "thresholds")},
+            **({"threshold": str(given["threshold"])} if given["threshold"] is not None else {}),
+        },
     )
     printer = Printer(silent=silent)
     table = bench_table.Table(printer.width)

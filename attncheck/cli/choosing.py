@@ -25,10 +25,20 @@ def policy(kernel: Kernel, threshold: int | None, thresholds: str | None) -> Pol
         raise Stop(f"--thresholds: {wrong}\nnothing was run", ExitCode.USAGE) from None
 
 
-def on_adapters(given: Mapping[str, Any], tables: Mapping[str, Table]) -> Settings:
-    """Where backends run, by `--adapter` and `--shaders`."""
-    shaders = Path(given["shaders"]) if given["shaders"] is not None else None
-    return Settings(adapters=tuple(given["adapter"]), shaders=shaders, tables=tables)
+def placing(
+    given: Mapping[str, Any], tables: Mapping[str, Table], kernel: Kernel = "auto", *, forced: bool = False
+) -> Settings:
+    """Where backends run and which kernel, by `--adapter`, `--shaders` and, where a command has them, by its rules.
+
+    Raises Stop (exit code 2) for a file of rules that holds none.
+    """
+    return Settings(
+        policy=policy(kernel, given.get("threshold"), given.get("thresholds")),
+        forced=forced,
+        adapters=tuple(given["adapter"]),
+        shaders=Path(given["shaders"]) if given["shaders"] is not None else None,
+        tables=tables,
+    )
 
 
 @contextmanager

@@ -201,15 +201,7 @@ SHADERS = click.option(
     help="Run the kernels in this folder instead of the shipped ones.",
 )
 
-PLACING = together(
-    ADAPTER,
-    click.option(
-        "--kernel",
-        type=click.Choice(get_args(Kernel)),
-        default="auto",
-        show_default=True,
-        help="Attention kernel; auto chooses by the sizes and the adapter, and runs a plain one too.",
-    ),
+RULES = together(
     click.option(
         "--threshold",
         type=click.IntRange(min=1),
@@ -222,6 +214,18 @@ PLACING = together(
         metavar="FILE",
         help="Rules by which auto chooses, as attncheck tune writes them, instead of the shipped ones.",
     ),
+)
+
+PLACING = together(
+    ADAPTER,
+    click.option(
+        "--kernel",
+        type=click.Choice(get_args(Kernel)),
+        default="auto",
+        show_default=True,
+        help="Attention kernel; auto chooses by the sizes and the adapter, and runs a plain one too.",
+    ),
+    RULES,
     SHADERS,
 )
 

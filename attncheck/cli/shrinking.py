@@ -17,7 +17,7 @@ from attncheck.backends.base import Backend, Hello, contents_of
 from attncheck.backends.registry import Settings, table_of
 from attncheck.bundle import contents
 from attncheck.cli import alone, options, packing
-from attncheck.cli.choosing import on_adapters, policy, serving
+from attncheck.cli.choosing import placing, serving
 from attncheck.cli.invocation import Invocation, said
 from attncheck.cli.messages import Stop, error, progress, unwritten, warning
 from attncheck.cli.output import Printer, Ticker
@@ -270,9 +270,7 @@ def _one(names: tuple[str, ...]) -> str:
 
 
 def _backend(name: str, settings: Mapping[str, Any], asked: Wanted) -> Backend:
-    chosen = policy(settings["kernel"], settings["threshold"], settings.get("thresholds"))
-    placing = replace(on_adapters(settings, asked.tables), policy=chosen, forced=asked.kernel_forced)
-    return alone.backend(name, placing)
+    return alone.backend(name, placing(settings, asked.tables, settings["kernel"], forced=asked.kernel_forced))
 
 
 @contextmanager

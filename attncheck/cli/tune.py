@@ -33,7 +33,7 @@ from attncheck.cli import options
     default="thresholds.toml",
     show_default=True,
     metavar="FILE",
-    help="The rules, for --thresholds of every other command.",
+    help="The rules, for --thresholds of every command that has a --kernel.",
 )
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> int:

@@ -19,7 +19,7 @@ from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import CaseTimed, StationFailed
 from attncheck.bench.tuning import Asked
 from attncheck.cli import configuration, options, overwriting
-from attncheck.cli.choosing import known, on_adapters, serving
+from attncheck.cli.choosing import known, placing, serving
 from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
 from attncheck.cli.reported import check_writable
@@ -69,7 +69,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
 
 def _contenders(ctx: click.Context, given: Mapping[str, Any]) -> tuple[Contender, ...]:
     names = given["backend"] or (options.DEFAULT_CANDIDATE,)
-    settings = on_adapters(given, configuration.backends(ctx.obj))
+    settings = placing(given, configuration.backends(ctx.obj))
     if len(names) > 1 or len(given["adapter"]) > 1:
         raise Stop("rules are those of one backend on one adapter: name one of each", ExitCode.USAGE)
     with known():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
+from attncheck.cli import main
 from attncheck.kernels.thresholds import load
 from attncheck.vocabulary import ExitCode
 
@@ -25,6 +27,37 @@ def test_rules_are_measured_written_and_taken(folder: Path) -> None:
     used = attncheck("run", "edges.yaml::plain", "--thresholds", "mine.toml", "--reference", "none", folder=folder)
     assert used.code == ExitCode.OK
     assert "online*" in used.stdout
+
+
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_every_command_that_chooses_a_kernel_takes_rules(command: str) -> None:
+    found = main.cli.get_command(click.Context(main.cli), command)
+    assert found is not None
+    options = {option.name for option in found.params}
+    if "kernel" in options:
+        assert {"threshold", "thresholds"} <= options
+
+
+@pytest.mark.parametrize("place", ["words", "file"])
+def test_a_bench_chooses_by_the_rules_given(folder: Path, place: str) -> None:
+    """Both kernels cover the case, so that the rule alone decides; the shipped ones say naive."""
+    (folder / "mine.toml").write_text(
+        '[[rule]]\nkernel = "flash"\nleast_keys = 3\nmeasured = "by hand"\n', encoding="utf-8"
+    )
+    if place == "file":
+        (folder / "attncheck.toml").write_text('thresholds = "mine.toml"\n', encoding="utf-8")
+    words = ("bench", "edges.yaml::plain", "--kernel", "auto", "--runs", "1")
+    ran = attncheck(*words, *(("--thresholds", "mine.toml") if place == "words" else ()), folder=folder)
+    assert ran.code == ExitCode.OK, ran.stderr
+    assert "wgsl auto: flash" in ran.stdout
+
+
+@pytest.mark.parametrize("option", ["--threshold", "--thresholds"])
+def test_rules_for_a_bench_that_does_not_choose_are_a_mistake(folder: Path, option: str) -> None:
+    (folder / "8").write_text("", encoding="utf-8")
+    ran = attncheck("bench", "edges.yaml", option, "8", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert f"{option} says what auto chooses, which is not timed: add --kernel auto" in ran.stderr
 
 
 @pytest.mark.parametrize(
