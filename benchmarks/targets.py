@@ -15,8 +15,8 @@ from attncheck.reports.bench_json import Bench, CaseEntry, RowEntry, Unreadable,
 
 OWN = "wgsl"
 """What names of our own backends begin with, and those of tables that place them otherwise: wgsl-dawn-unbounded."""
-EXPERIMENTAL = ("matrix",)
-"""Kernels that need more than plain WebGPU."""
+BEYOND = ("matrix", "flash-large")
+"""Kernels that need more than what WebGPU promises everywhere."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def targets(report: Report) -> Iterator[Target]:
     yield _speed("P2", "prefill 4096 f16: speed / FlashAttention-2 on CUDA", 0.5, 1.0, best, flash)
     efficient = report.other(single, "torch efficient")
     yield _speed("P3", "prefill 4096 f32: speed / PyTorch memory-efficient", 0.5, 1.0, report.own(single), efficient)
-    plain = report.own(prefill, without=EXPERIMENTAL)
+    plain = report.own(prefill, without=BEYOND)
     yield _speed("P4", "the same, plain WebGPU, f16: speed / ort-webgpu", 2, 4, plain, webgpu)
     yield Target("P5", "causal useful rate / non-causal", 0.85, 0.95, True, _causal(report, prefill))
     yield _times("P6", "window 1024 at 16384: time / full causal", 0.20, 0.12, report, "prefill-window",

@@ -1,21 +1,21 @@
 // flash.wgsl: tiled attention in one pass over the keys, with scores and sums in registers (a fast kernel: specialised).
 // prelude    elem: type of keys, values and output; query_elem: of queries; VALUE_COLUMNS: quads of v_head_dim an invocation
-//            sums (2, 4 or 8, for up to 64, 128 or 256 dims); KEY_CHUNK: keys whose values are staged together; STAGE:
-//            vectors of `stage`
+//            sums (2, 4 or 8, for up to 64, 128 or 256 dims); PARTS: quads of rows an invocation owns (1 or 2); KEY_CHUNK:
+//            keys whose values are staged together, a multiple of 8; STAGE: vectors of `stage`
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] by strides, from
 //            query_first on  3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
 //            5 output [batch, heads, rows, v_head_dim] by strides; 2 to 5 are vectors of 4, and so are their strides
 //            6 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
-// workgroup  128 invocations, 8 side by side on a quad of rows; one workgroup a tile; grid (tiles), folded over x, y, z
+// workgroup  128 invocations, 8 side by side on PARTS quads of rows; one workgroup a tile; grid (tiles), folded over x, y, z
 // parts      `members` of batch x kv_heads from first_member on, whose keys and values may be bound from a vector on, their skip
-// order      a tile is 64 consecutive packed rows of one KV head against 64 keys at a time; packed rows are
+// order      a tile is 64 x PARTS consecutive packed rows of one KV head against 64 keys at a time; packed rows are
 //            [rows, head_group], flattened, so that the query heads that share keys share a tile, and a tile's rows see
 //            much the same keys; the last rows, which see most, come first
 // tiles      keys before the first and behind the last that any row of a tile goes over are not looked at (empty); where
 //            every row sees every key, no key is judged (full); a mask makes all others partial
-// memory     at most 16 KiB: `stage` holds first queries and keys, 16 dims at a time, then weights and values, KEY_CHUNK
-//            keys at a time
+// memory     at most 16 KiB, 24 with PARTS 2: `stage` holds first queries and keys, 16 dims at a time, then weights and
+//            values, KEY_CHUNK keys at a time
 // numerics   f32 products and sums; scores in log2 units: `factor` is scale x log2 e, or scale / softcap, and `cap`
 //            softcap x log2 e, 0 for none. A key that a row does not go over is ABSENT and weighs nothing; one that it goes
 //            over but does not see is HIDDEN where `mean` is not 0, so that hidden keys weigh the same until the first one
@@ -58,14 +58,19 @@ struct Params {
     cap: f32,
 }
 
-const ROW_QUADS = 16u;
+const LINES = 16u;
+const ROW_QUADS = LINES * PARTS;
+const FAR = LINES * (PARTS - 1u);
 const DIM_QUADS = 4u;
 const COLUMNS = 8u;
 const KEYS = 64u;
 const KEY_QUADS = 16u;
-const ROWS = 64u;
-const LANES = 128u;
+const ROWS = 4u * ROW_QUADS;
+const LANES = COLUMNS * LINES;
+const PART_SCORES = KEYS / COLUMNS;
+const PART_SUMS = 4u * VALUE_COLUMNS;
 const QUERY_BLOCKS = ROW_QUADS * DIM_QUADS;
+const BLOCKS = QUERY_BLOCKS + KEY_QUADS * DIM_QUADS;
 const QUERY_STAGE = 4u * QUERY_BLOCKS;
 const WEIGHT_ROW = ROW_QUADS + 1u;
 const WEIGHT_STAGE = KEY_CHUNK * WEIGHT_ROW;
@@ -97,11 +102,13 @@ var<workgroup> reduction: array<vec4<f32>, ROW_QUADS * REDUCTION_ROW>;
 var<workgroup> table: array<vec4<u32>, 5u * ROW_QUADS>;
 var<workgroup> weighing: array<atomic<u32>, 4>;
 
-// Of one invocation, whose row quad and column are lane / COLUMNS and lane % COLUMNS: its four rows with the keys column,
-// column + 8, ... of a key tile; and for each quad of v_head_dim, column, column + 8, ..., the sums of its four rows. Both
-// are indexed by constants only, which keeps them in registers.
-alias Scores = array<vec4<f32>, 8>;
-alias Sums = array<vec4<f32>, 32>;
+// Of one invocation, whose line and column are lane / COLUMNS and lane % COLUMNS. It owns the rows of the quads line, and
+// with PARTS 2 line + LINES; of each part: its four rows with the keys column, column + 8, ... of a key tile; for each quad
+// of v_head_dim, column, column + 8, ..., the sums of its four rows; and what its rows reached. All are indexed by constants
+// only, once functions are inlined, which keeps them in registers.
+alias Scores = array<vec4<f32>, PART_SCORES * PARTS>;
+alias Sums = array<vec4<f32>, PART_SUMS * PARTS>;
+alias Reached = array<vec4<f32>, PARTS>;
 
 // The builtin tanh is only as good as sinh / cosh: poor near 0, NaN far out. Coefficients: Cephes, tanhf.c.
 fn accurate_tanh(x: f32) -> f32 {
@@ -146,77 +153,109 @@ fn swizzled(quad: u32, dim_quad: u32) -> u32 {
     return quad / 8u * 8u + (quad + 2u * dim_quad) % 8u;
 }
 
-// Queries and keys of DIM_QUADS quads of head_dim from dim_quad on, turned so that a vector holds 4 rows of one dim. An
-// invocation turns a block of 4 x 4.
+// A block of 4 x 4: four rows of queries, or four keys, at one quad of head_dim.
+struct Block {
+    a: vec4<f32>,
+    b: vec4<f32>,
+    c: vec4<f32>,
+    d: vec4<f32>,
+}
+
+// Queries come first among the blocks of a stage.
+fn load_block(block: u32, key_base: u32, start: u32, end: u32, dim_quad: u32) -> Block {
+    var found = Block();
+    let dim = dim_quad + block % DIM_QUADS;
+    if (dim < params.head_quads && block < QUERY_BLOCKS) {
+        let rows = table[QUERY + block / DIM_QUADS % ROW_QUADS] + dim;
+        found.a = vec4<f32>(query[rows.x]) * params.factor;
+        found.b = vec4<f32>(query[rows.y]) * params.factor;
+        found.c = vec4<f32>(query[rows.z]) * params.factor;
+        found.d = vec4<f32>(query[rows.w]) * params.factor;
+    } else if (dim < params.head_quads && block < BLOCKS) {
+        let quad = block / DIM_QUADS % KEY_QUADS;
+        let slot = start + quad % COLUMNS + quad / COLUMNS * 32u;
+        let last = end - 1u;
+        let base = key_base + dim;
+        found.a = vec4<f32>(key[base + min(slot, last) * params.key_row]);
+        found.b = vec4<f32>(key[base + min(slot + 8u, last) * params.key_row]);
+        found.c = vec4<f32>(key[base + min(slot + 16u, last) * params.key_row]);
+        found.d = vec4<f32>(key[base + min(slot + 24u, last) * params.key_row]);
+    }
+    return found;
+}
+
+// Turned, so that a vector holds 4 rows of one dim.
+fn store_block(block: u32, given: Block) {
+    if (block < BLOCKS) {
+        let own = block % DIM_QUADS;
+        let quads = select(KEY_QUADS, ROW_QUADS, block < QUERY_BLOCKS);
+        let quad = block / DIM_QUADS % quads;
+        let place = select(QUERY_STAGE, 0u, block < QUERY_BLOCKS) + own * 4u * quads + swizzled(quad, own);
+        stage[place] = vec4<f32>(given.a.x, given.b.x, given.c.x, given.d.x);
+        stage[place + quads] = vec4<f32>(given.a.y, given.b.y, given.c.y, given.d.y);
+        stage[place + 2u * quads] = vec4<f32>(given.a.z, given.b.z, given.c.z, given.d.z);
+        stage[place + 3u * quads] = vec4<f32>(given.a.w, given.b.w, given.c.w, given.d.w);
+    }
+}
+
+// Queries and keys of DIM_QUADS quads of head_dim from dim_quad on, a block or two an invocation.
 fn stage_products(lane: u32, key_base: u32, start: u32, end: u32, dim_quad: u32) {
-    let own = lane % DIM_QUADS;
-    let quads = select(KEY_QUADS, ROW_QUADS, lane < QUERY_BLOCKS);
-    let quad = lane / DIM_QUADS % quads;
-    var a = vec4<f32>();
-    var b = vec4<f32>();
-    var c = vec4<f32>();
-    var d = vec4<f32>();
-    let dim = dim_quad + own;
-    if (dim < params.head_quads) {
-        if (lane < QUERY_BLOCKS) {
-            let rows = table[QUERY + quad] + dim;
-            a = vec4<f32>(query[rows.x]) * params.factor;
-            b = vec4<f32>(query[rows.y]) * params.factor;
-            c = vec4<f32>(query[rows.z]) * params.factor;
-            d = vec4<f32>(query[rows.w]) * params.factor;
-        } else {
-            let slot = start + quad % COLUMNS + quad / COLUMNS * 32u;
-            let last = end - 1u;
-            let base = key_base + dim;
-            a = vec4<f32>(key[base + min(slot, last) * params.key_row]);
-            b = vec4<f32>(key[base + min(slot + 8u, last) * params.key_row]);
-            c = vec4<f32>(key[base + min(slot + 16u, last) * params.key_row]);
-            d = vec4<f32>(key[base + min(slot + 24u, last) * params.key_row]);
-        }
+    let first = load_block(lane, key_base, start, end, dim_quad);
+    var second = Block();
+    if (BLOCKS > LANES) {
+        second = load_block(lane + LANES, key_base, start, end, dim_quad);
     }
     workgroupBarrier();
-    let place = select(QUERY_STAGE, 0u, lane < QUERY_BLOCKS) + own * 4u * quads + swizzled(quad, own);
-    stage[place] = vec4<f32>(a.x, b.x, c.x, d.x);
-    stage[place + quads] = vec4<f32>(a.y, b.y, c.y, d.y);
-    stage[place + 2u * quads] = vec4<f32>(a.z, b.z, c.z, d.z);
-    stage[place + 3u * quads] = vec4<f32>(a.w, b.w, c.w, d.w);
+    store_block(lane, first);
+    if (BLOCKS > LANES) {
+        store_block(lane + LANES, second);
+    }
     workgroupBarrier();
 }
 
-fn add_product(scores: ptr<function, Scores>, q: vec4<f32>, near: vec4<f32>, far: vec4<f32>) {
-    (*scores)[0] += q * near.x;
-    (*scores)[1] += q * near.y;
-    (*scores)[2] += q * near.z;
-    (*scores)[3] += q * near.w;
-    (*scores)[4] += q * far.x;
-    (*scores)[5] += q * far.y;
-    (*scores)[6] += q * far.z;
-    (*scores)[7] += q * far.w;
+fn add_product(scores: ptr<function, Scores>, first: u32, q: vec4<f32>, near: vec4<f32>, far: vec4<f32>) {
+    (*scores)[first] += q * near.x;
+    (*scores)[first + 1u] += q * near.y;
+    (*scores)[first + 2u] += q * near.z;
+    (*scores)[first + 3u] += q * near.w;
+    (*scores)[first + 4u] += q * far.x;
+    (*scores)[first + 5u] += q * far.y;
+    (*scores)[first + 6u] += q * far.z;
+    (*scores)[first + 7u] += q * far.w;
+}
+
+// The products of one dim: of both quads of rows with both quads of keys.
+fn add_dim(scores: ptr<function, Scores>, q: vec4<f32>, far_q: vec4<f32>, near: vec4<f32>, far: vec4<f32>) {
+    add_product(scores, 0u, q, near, far);
+    if (PARTS > 1u) {
+        add_product(scores, PART_SCORES, far_q, near, far);
+    }
 }
 
 fn add_products(scores: ptr<function, Scores>, lane: u32) {
-    let quad = lane / COLUMNS % ROW_QUADS;
+    let line = lane / COLUMNS % LINES;
     let column = lane % COLUMNS;
     for (var own = 0u; own < DIM_QUADS; own++) {
-        let q = own * (4u * ROW_QUADS) + quad / 8u * 8u + (quad + 2u * own) % 8u;
+        let q = own * (4u * ROW_QUADS) + line / 8u * 8u + (line + 2u * own) % 8u;
         let k = QUERY_STAGE + own * (4u * KEY_QUADS) + (column + 2u * own) % 8u;
-        add_product(scores, stage[q], stage[k], stage[k + 8u]);
-        add_product(scores, stage[q + ROW_QUADS], stage[k + 16u], stage[k + 24u]);
-        add_product(scores, stage[q + 2u * ROW_QUADS], stage[k + 32u], stage[k + 40u]);
-        add_product(scores, stage[q + 3u * ROW_QUADS], stage[k + 48u], stage[k + 56u]);
+        let far = q + FAR;
+        add_dim(scores, stage[q], stage[far], stage[k], stage[k + 8u]);
+        add_dim(scores, stage[q + ROW_QUADS], stage[far + ROW_QUADS], stage[k + 16u], stage[k + 24u]);
+        add_dim(scores, stage[q + 2u * ROW_QUADS], stage[far + 2u * ROW_QUADS], stage[k + 32u], stage[k + 40u]);
+        add_dim(scores, stage[q + 3u * ROW_QUADS], stage[far + 3u * ROW_QUADS], stage[k + 48u], stage[k + 56u]);
     }
 }
 
-// Moves every score one place to the front, `last` to the end: scores are never indexed by a variable.
-fn rotate(scores: ptr<function, Scores>, last: vec4<f32>) {
-    (*scores)[0] = (*scores)[1];
-    (*scores)[1] = (*scores)[2];
-    (*scores)[2] = (*scores)[3];
-    (*scores)[3] = (*scores)[4];
-    (*scores)[4] = (*scores)[5];
-    (*scores)[5] = (*scores)[6];
-    (*scores)[6] = (*scores)[7];
-    (*scores)[7] = last;
+// Moves every score of a part one place to the front, `last` to the end: scores are never indexed by a variable.
+fn rotate(scores: ptr<function, Scores>, first: u32, last: vec4<f32>) {
+    (*scores)[first] = (*scores)[first + 1u];
+    (*scores)[first + 1u] = (*scores)[first + 2u];
+    (*scores)[first + 2u] = (*scores)[first + 3u];
+    (*scores)[first + 3u] = (*scores)[first + 4u];
+    (*scores)[first + 4u] = (*scores)[first + 5u];
+    (*scores)[first + 5u] = (*scores)[first + 6u];
+    (*scores)[first + 6u] = (*scores)[first + 7u];
+    (*scores)[first + 7u] = last;
 }
 
 fn capped(score: vec4<f32>) -> vec4<f32> {
@@ -238,13 +277,63 @@ fn judged(score: vec4<f32>, quad: u32, slot: u32, last: u32) -> vec4<f32> {
     return select(score + added * LOG2E, unseen, added < vec4<f32>(LIMIT));
 }
 
+// The scores of a part, capped where that is asked for, and judged where the tile is partial.
+fn finish(
+    scores: ptr<function, Scores>, first: u32, quad: u32, column: u32, start: u32, last: u32, partial: bool
+) {
+    for (var each = 0u; each < PART_SCORES; each++) {
+        var score = (*scores)[first];
+        if (params.cap != 0.0) {
+            score = capped(score);
+        }
+        if (partial) {
+            score = judged(score, quad, start + COLUMNS * each + column, last);
+        }
+        rotate(scores, first, score);
+    }
+}
+
+fn most(scores: ptr<function, Scores>, first: u32) -> vec4<f32> {
+    let near = max(max((*scores)[first], (*scores)[first + 1u]), max((*scores)[first + 2u], (*scores)[first + 3u]));
+    let far = max(max((*scores)[first + 4u], (*scores)[first + 5u]), max((*scores)[first + 6u], (*scores)[first + 7u]));
+    return max(near, far);
+}
+
+// Turns the scores of a part into weights, and what was summed before to their maximum.
+fn weigh(
+    scores: ptr<function, Scores>, sums: ptr<function, Sums>, highest: ptr<function, Reached>,
+    sum: ptr<function, Reached>, part: u32, quad: u32
+) {
+    var top = (*highest)[part];
+    for (var each = 0u; each < COLUMNS; each++) {
+        top = max(top, reduction[quad * REDUCTION_ROW + each]);
+    }
+    let shrink = exp2((*highest)[part] - top);
+    (*highest)[part] = top;
+    let first = part * PART_SCORES;
+    (*scores)[first] = exp2((*scores)[first] - top);
+    (*scores)[first + 1u] = exp2((*scores)[first + 1u] - top);
+    (*scores)[first + 2u] = exp2((*scores)[first + 2u] - top);
+    (*scores)[first + 3u] = exp2((*scores)[first + 3u] - top);
+    (*scores)[first + 4u] = exp2((*scores)[first + 4u] - top);
+    (*scores)[first + 5u] = exp2((*scores)[first + 5u] - top);
+    (*scores)[first + 6u] = exp2((*scores)[first + 6u] - top);
+    (*scores)[first + 7u] = exp2((*scores)[first + 7u] - top);
+    let near = ((*scores)[first] + (*scores)[first + 1u]) + ((*scores)[first + 2u] + (*scores)[first + 3u]);
+    let far = ((*scores)[first + 4u] + (*scores)[first + 5u]) + ((*scores)[first + 6u] + (*scores)[first + 7u]);
+    (*sum)[part] = (*sum)[part] * shrink + (near + far);
+    shrink_sums(sums, part * PART_SUMS, shrink);
+}
+
 // Notes which keys of the tile weigh something: a value that a mask hides from all rows may be no number, and 0 x NaN is
 // none either.
-fn note_weights(scores: ptr<function, Scores>, column: u32) {
-    atomicOr(&weighing[0], weighs_at((*scores)[0], column) | weighs_at((*scores)[1], column + 8u));
-    atomicOr(&weighing[0], weighs_at((*scores)[2], column + 16u) | weighs_at((*scores)[3], column + 24u));
-    atomicOr(&weighing[1], weighs_at((*scores)[4], column) | weighs_at((*scores)[5], column + 8u));
-    atomicOr(&weighing[1], weighs_at((*scores)[6], column + 16u) | weighs_at((*scores)[7], column + 24u));
+fn note_weights(scores: ptr<function, Scores>, first: u32, column: u32) {
+    atomicOr(&weighing[0], weighs_at((*scores)[first], column) | weighs_at((*scores)[first + 1u], column + 8u));
+    let second = weighs_at((*scores)[first + 2u], column + 16u) | weighs_at((*scores)[first + 3u], column + 24u);
+    atomicOr(&weighing[0], second);
+    atomicOr(&weighing[1], weighs_at((*scores)[first + 4u], column) | weighs_at((*scores)[first + 5u], column + 8u));
+    let last = weighs_at((*scores)[first + 6u], column + 16u) | weighs_at((*scores)[first + 7u], column + 24u);
+    atomicOr(&weighing[1], last);
 }
 
 fn weighs_at(weight: vec4<f32>, place: u32) -> u32 {
@@ -255,11 +344,16 @@ fn weighs(place: u32) -> bool {
     return ((atomicLoad(&weighing[place / 32u % 2u]) >> (place % 32u)) & 1u) != 0u;
 }
 
+fn stage_weight(scores: ptr<function, Scores>, first: u32, place: u32) {
+    stage[place] = (*scores)[first];
+    rotate(scores, first, vec4<f32>());
+}
+
 // The next KEY_CHUNK weights of every row, and the values that they weigh.
 fn stage_values(
     lane: u32, scores: ptr<function, Scores>, value_base: u32, tile: u32, start: u32, end: u32
 ) {
-    let quad = lane / COLUMNS % ROW_QUADS;
+    let line = lane / COLUMNS % LINES;
     let column = lane % COLUMNS;
     workgroupBarrier();
     for (var each = 0u; each < VALUE_LOADS; each++) {
@@ -273,8 +367,11 @@ fn stage_values(
         stage[WEIGHT_STAGE + place % (KEY_CHUNK * VALUE_ROW)] = vec4<f32>(row);
     }
     for (var each = 0u; each < KEY_CHUNK / COLUMNS; each++) {
-        stage[(each * COLUMNS + column) * WEIGHT_ROW + quad] = (*scores)[0];
-        rotate(scores, vec4<f32>());
+        let place = (each * COLUMNS + column) * WEIGHT_ROW + line;
+        stage_weight(scores, 0u, place);
+        if (PARTS > 1u) {
+            stage_weight(scores, PART_SCORES, place + LINES);
+        }
     }
     workgroupBarrier();
 }
@@ -286,24 +383,40 @@ fn add_row(sums: ptr<function, Sums>, first: u32, weight: vec4<f32>, row: vec4<f
     (*sums)[first + 3u] += weight.w * row;
 }
 
+// A quad of one key's values, weighed for every row.
+fn add_quad(sums: ptr<function, Sums>, column: u32, near: vec4<f32>, far: vec4<f32>, row: vec4<f32>) {
+    add_row(sums, 4u * column, near, row);
+    if (PARTS > 1u) {
+        add_row(sums, PART_SUMS + 4u * column, far, row);
+    }
+}
+
+fn add_key(sums: ptr<function, Sums>, key: u32, lane: u32) {
+    let own = key % KEY_CHUNK;
+    let line = lane / COLUMNS % LINES;
+    let near = stage[own * WEIGHT_ROW + line];
+    let far = stage[own * WEIGHT_ROW + line + FAR];
+    let base = WEIGHT_STAGE + own * VALUE_ROW + lane % COLUMNS;
+    add_quad(sums, 0u, near, far, stage[base]);
+    add_quad(sums, 1u, near, far, stage[base + 8u]);
+    if (VALUE_COLUMNS > 2u) {
+        add_quad(sums, 2u, near, far, stage[base + 16u]);
+        add_quad(sums, 3u, near, far, stage[base + 24u]);
+    }
+    if (VALUE_COLUMNS > 4u) {
+        add_quad(sums, 4u, near, far, stage[base + 32u]);
+        add_quad(sums, 5u, near, far, stage[base + 40u]);
+        add_quad(sums, 6u, near, far, stage[base + 48u]);
+        add_quad(sums, 7u, near, far, stage[base + 56u]);
+    }
+}
+
 fn add_values(sums: ptr<function, Sums>, lane: u32) {
-    let quad = lane / COLUMNS % ROW_QUADS;
-    let column = lane % COLUMNS;
-    for (var each = 0u; each < KEY_CHUNK; each++) {
-        let weight = stage[each * WEIGHT_ROW + quad];
-        let base = WEIGHT_STAGE + each * VALUE_ROW + column;
-        add_row(sums, 0u, weight, stage[base]);
-        add_row(sums, 4u, weight, stage[base + 8u]);
-        if (VALUE_COLUMNS > 2u) {
-            add_row(sums, 8u, weight, stage[base + 16u]);
-            add_row(sums, 12u, weight, stage[base + 24u]);
-        }
-        if (VALUE_COLUMNS > 4u) {
-            add_row(sums, 16u, weight, stage[base + 32u]);
-            add_row(sums, 20u, weight, stage[base + 40u]);
-            add_row(sums, 24u, weight, stage[base + 48u]);
-            add_row(sums, 28u, weight, stage[base + 56u]);
-        }
+    for (var each = 0u; each < KEY_CHUNK; each += 4u) {
+        add_key(sums, each, lane);
+        add_key(sums, each + 1u, lane);
+        add_key(sums, each + 2u, lane);
+        add_key(sums, each + 3u, lane);
     }
 }
 
@@ -314,18 +427,18 @@ fn shrink_row(sums: ptr<function, Sums>, first: u32, shrink: vec4<f32>) {
     (*sums)[first + 3u] *= shrink.w;
 }
 
-fn shrink_sums(sums: ptr<function, Sums>, shrink: vec4<f32>) {
-    shrink_row(sums, 0u, shrink);
-    shrink_row(sums, 4u, shrink);
+fn shrink_sums(sums: ptr<function, Sums>, first: u32, shrink: vec4<f32>) {
+    shrink_row(sums, first, shrink);
+    shrink_row(sums, first + 4u, shrink);
     if (VALUE_COLUMNS > 2u) {
-        shrink_row(sums, 8u, shrink);
-        shrink_row(sums, 12u, shrink);
+        shrink_row(sums, first + 8u, shrink);
+        shrink_row(sums, first + 12u, shrink);
     }
     if (VALUE_COLUMNS > 4u) {
-        shrink_row(sums, 16u, shrink);
-        shrink_row(sums, 20u, shrink);
-        shrink_row(sums, 24u, shrink);
-        shrink_row(sums, 28u, shrink);
+        shrink_row(sums, first + 16u, shrink);
+        shrink_row(sums, first + 20u, shrink);
+        shrink_row(sums, first + 24u, shrink);
+        shrink_row(sums, first + 28u, shrink);
     }
 }
 
@@ -359,6 +472,38 @@ fn give_row(
         give(inside.y, base.y + place, (*sums)[first + 1u] * weight.y);
         give(inside.z, base.z + place, (*sums)[first + 2u] * weight.z);
         give(inside.w, base.w + place, (*sums)[first + 3u] * weight.w);
+    }
+}
+
+// Writes the rows of a part.
+fn give_rows(
+    sums: ptr<function, Sums>, highest: ptr<function, Reached>, part: u32, quad: u32, column: u32, batch: u32,
+    kv_head: u32, first: u32
+) {
+    var sum = vec4<f32>();
+    for (var each = 0u; each < COLUMNS; each++) {
+        sum += reduction[quad * REDUCTION_ROW + each];
+    }
+    let at = part * PART_SUMS;
+    let packed_rows = params.head_group * params.rows;
+    let packed = vec4<u32>(first + 4u * quad) + vec4<u32>(0u, 1u, 2u, 3u);
+    let row = packed / params.head_group;
+    let head = kv_head * params.head_group + packed % params.head_group;
+    let inside = packed < vec4<u32>(packed_rows);
+    let goes = table[END + quad] > vec4<u32>();
+    let weight = select(vec4<f32>(), normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside)), goes);
+    let base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+    give_row(sums, at, weight, inside, base, column);
+    give_row(sums, at + 4u, weight, inside, base, column + 8u);
+    if (VALUE_COLUMNS > 2u) {
+        give_row(sums, at + 8u, weight, inside, base, column + 16u);
+        give_row(sums, at + 12u, weight, inside, base, column + 24u);
+    }
+    if (VALUE_COLUMNS > 4u) {
+        give_row(sums, at + 16u, weight, inside, base, column + 32u);
+        give_row(sums, at + 20u, weight, inside, base, column + 40u);
+        give_row(sums, at + 24u, weight, inside, base, column + 48u);
+        give_row(sums, at + 28u, weight, inside, base, column + 56u);
     }
 }
 
@@ -397,9 +542,9 @@ fn main(
         open_hi = 0u;
     }
 
-    let quad = lane / COLUMNS;
+    let line = lane / COLUMNS;
     let column = lane % COLUMNS;
-    let busy = first + 4u * quad < packed_rows;
+    let busy = first + 4u * line < packed_rows;
     if (lane < ROW_QUADS) {
         fill_table(lane, batch, kv_head, first, packed_rows);
     }
@@ -407,8 +552,10 @@ fn main(
 
     let key_base = batch * params.key_batch + kv_head * params.key_head - params.key_skip;
     let value_base = batch * params.value_batch + kv_head * params.value_head - params.value_skip;
-    var highest = vec4<f32>(HIDDEN);
-    var sum = vec4<f32>();
+    var highest: Reached;
+    var sum: Reached;
+    highest[0] = vec4<f32>(HIDDEN);
+    highest[PARTS - 1u] = vec4<f32>(HIDDEN);
     var sums: Sums;
     for (var start = tile_lo; start < tile_hi; start += KEYS) {
         var scores = Scores();
@@ -423,40 +570,25 @@ fn main(
         }
         let partial = start < open_lo || start + KEYS > open_hi;
         if (busy && (partial || params.cap != 0.0)) {
-            for (var each = 0u; each < 8u; each++) {
-                var score = scores[0];
-                if (params.cap != 0.0) {
-                    score = capped(score);
-                }
-                if (partial) {
-                    score = judged(score, quad, start + COLUMNS * each + column, tile_hi - 1u);
-                }
-                rotate(&scores, score);
+            finish(&scores, 0u, line, column, start, tile_hi - 1u, partial);
+            if (PARTS > 1u) {
+                finish(&scores, PART_SCORES, line + LINES, column, start, tile_hi - 1u, partial);
             }
         }
-        let near = max(max(scores[0], scores[1]), max(scores[2], scores[3]));
-        let far = max(max(scores[4], scores[5]), max(scores[6], scores[7]));
-        reduction[quad * REDUCTION_ROW + column] = max(near, far);
-        workgroupBarrier();
-        var top = highest;
-        for (var each = 0u; each < COLUMNS; each++) {
-            top = max(top, reduction[quad * REDUCTION_ROW + each]);
+        reduction[line * REDUCTION_ROW + column] = most(&scores, 0u);
+        if (PARTS > 1u) {
+            reduction[(line + LINES) * REDUCTION_ROW + column] = most(&scores, PART_SCORES);
         }
-        let shrink = exp2(highest - top);
-        highest = top;
-        scores[0] = exp2(scores[0] - top);
-        scores[1] = exp2(scores[1] - top);
-        scores[2] = exp2(scores[2] - top);
-        scores[3] = exp2(scores[3] - top);
-        scores[4] = exp2(scores[4] - top);
-        scores[5] = exp2(scores[5] - top);
-        scores[6] = exp2(scores[6] - top);
-        scores[7] = exp2(scores[7] - top);
-        let half = (scores[0] + scores[1]) + (scores[2] + scores[3]);
-        sum = sum * shrink + (half + ((scores[4] + scores[5]) + (scores[6] + scores[7])));
-        shrink_sums(&sums, shrink);
+        workgroupBarrier();
+        weigh(&scores, &sums, &highest, &sum, 0u, line);
+        if (PARTS > 1u) {
+            weigh(&scores, &sums, &highest, &sum, 1u, line + LINES);
+        }
         if (busy && params.masked != 0u) {
-            note_weights(&scores, column);
+            note_weights(&scores, 0u, column);
+            if (PARTS > 1u) {
+                note_weights(&scores, PART_SCORES, column);
+            }
         }
         for (var chunk = 0u; chunk < CHUNKS; chunk++) {
             stage_values(lane, &scores, value_base, start, start + chunk * KEY_CHUNK, tile_hi);
@@ -467,29 +599,11 @@ fn main(
     }
 
     workgroupBarrier();
-    reduction[quad * REDUCTION_ROW + column] = sum;
+    reduction[line * REDUCTION_ROW + column] = sum[0];
+    reduction[(line + FAR) * REDUCTION_ROW + column] = sum[PARTS - 1u];
     workgroupBarrier();
-    sum = vec4<f32>();
-    for (var each = 0u; each < COLUMNS; each++) {
-        sum += reduction[quad * REDUCTION_ROW + each];
-    }
-    let packed = vec4<u32>(first + 4u * quad) + vec4<u32>(0u, 1u, 2u, 3u);
-    let row = packed / params.head_group;
-    let head = kv_head * params.head_group + packed % params.head_group;
-    let inside = packed < vec4<u32>(packed_rows);
-    let goes = table[END + quad] > vec4<u32>();
-    let weight = select(vec4<f32>(), normaliser(highest, sum, select(vec4<u32>(), head, inside)), goes);
-    let base = batch * params.output_batch + head * params.output_head + row * params.output_row;
-    give_row(&sums, 0u, weight, inside, base, column);
-    give_row(&sums, 4u, weight, inside, base, column + 8u);
-    if (VALUE_COLUMNS > 2u) {
-        give_row(&sums, 8u, weight, inside, base, column + 16u);
-        give_row(&sums, 12u, weight, inside, base, column + 24u);
-    }
-    if (VALUE_COLUMNS > 4u) {
-        give_row(&sums, 16u, weight, inside, base, column + 32u);
-        give_row(&sums, 20u, weight, inside, base, column + 40u);
-        give_row(&sums, 24u, weight, inside, base, column + 48u);
-        give_row(&sums, 28u, weight, inside, base, column + 56u);
+    give_rows(&sums, &highest, 0u, line, column, batch, kv_head, first);
+    if (PARTS > 1u) {
+        give_rows(&sums, &highest, 1u, line + LINES, column, batch, kv_head, first);
     }
 }

@@ -30,7 +30,7 @@ from attncheck.tensors.dtypes import dtype
 KERNELS = ("naive", "online")
 """The kernels that cover everything, with few pipelines."""
 
-FAST_KERNELS = ("flash", "decode")
+FAST_KERNELS = ("flash", "flash-large", "decode")
 """Those that are compiled for some sizes each, a second apiece on software: where they stand in for others is slow."""
 
 every_kernel = pytest.mark.parametrize(
@@ -39,6 +39,11 @@ every_kernel = pytest.mark.parametrize(
 kernels_together = pytest.mark.parametrize(
     "kernels", [pytest.param(KERNELS, id="plain"), pytest.param(FAST_KERNELS, marks=pytest.mark.slow, id="fast")]
 )
+
+
+def shader_of(kernel: str) -> str:
+    """The text that attends: forms of a kernel share one."""
+    return kernel.removesuffix("-large")
 
 
 def worker_module(name: str) -> Any:

@@ -39,7 +39,8 @@ class Member:
 ROSTER: dict[str, Member] = {
     "naive": Member(naive.attend, larger),
     "online": Member(online.attend),
-    "flash": Member(flash.attend, flash.lacks, as_given=True),
+    "flash": Member(flash.SMALL.attend, flash.SMALL.lacks, as_given=True),
+    "flash-large": Member(flash.LARGE.attend, flash.LARGE.lacks, as_given=True),
     "matrix": Member(matrix.attend, matrix.lacks, "mixed", as_given=True),
     "decode": Member(decode.attend, decode.lacks, as_given=True),
 }

@@ -31,7 +31,7 @@ KVCache = Literal["int8", "int4"]
 KVScales = Literal["tensor", "channel"]
 QkNorm = Literal["plain", "epsilon", "epsilons"]
 Layout = Literal["bsnh", "bnsh"]
-Kernel = Literal["auto", "naive", "online", "decode", "flash", "matrix"]
+Kernel = Literal["auto", "naive", "online", "decode", "flash", "flash-large", "matrix"]
 """Keys from which on the kernel policy `auto` judges the online kernel first."""
 
 

@@ -13,12 +13,12 @@ from attncheck.kernels.draft import Limits, View
 from attncheck.kernels.parts import ALIGNMENT, parts
 from attncheck.kernels.plan import Plan
 from attncheck.kernels.policy import Choice, Policy
-from tests.device import Work, compute, has_f16, plan, work
+from tests.device import Work, compute, has_f16, plan, shader_of, work
 from tests.drawing import scenario
 from tests.dressing import STAGES, masked, packed, packed_by_heads, scored, sunk
 
-WHOLE = Limits(binding_bytes=1 << 24, workgroups=65535, f16=True, buffer_bytes=1 << 24)
-KERNELS = ("online", "flash", "decode")
+WHOLE = Limits(1 << 24, workgroups=65535, f16=True, workgroup_bytes=32 << 10, buffer_bytes=1 << 24)
+KERNELS = ("online", "flash", "flash-large", "decode")
 
 
 def large(dtype: str = "float32", **axes: Any) -> Work:
@@ -40,9 +40,9 @@ def narrow(given: Work, heads: int) -> Limits:
     return replace(WHOLE, binding_bytes=heads * one_head(given) + ALIGNMENT)
 
 
-def divided(found: Plan, shader: str) -> int:
-    """Dispatches of a shader that bind parts."""
-    return sum(it.shader == shader and any(it.ranges) for it in found.dispatches)
+def divided(found: Plan, kernel: str) -> int:
+    """Dispatches of a kernel's shader that bind parts."""
+    return sum(it.shader == shader_of(kernel) and any(it.ranges) for it in found.dispatches)
 
 
 def assert_same(given: Work, kernel: str, limits: Limits) -> None:

@@ -13,7 +13,7 @@ from attncheck.kernels import planner
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.plan import Dispatch, Plan
 from attncheck.kernels.roster import ROSTER
-from tests.device import Work, compute, differences, failing, has_f16, plan, work
+from tests.device import Work, compute, differences, failing, has_f16, plan, shader_of, work
 from tests.drawing import scenario
 from tests.dressing import ROLES, packed, packed_by_heads, scored
 
@@ -33,8 +33,9 @@ def planned(given: Work, kernel: str, limits: Limits = LIMITS) -> Plan:
 
 
 def attends(found: Plan, kernel: str) -> Dispatch:
-    """Of either form of a kernel: that of few query rows is called after decoding."""
-    (dispatch,) = (it for it in found.dispatches if it.shader in {kernel, f"{kernel}_decode"})
+    """Of any form of a kernel: that of few query rows is called after decoding."""
+    shaders = {shader_of(kernel), f"{kernel}_decode"}
+    (dispatch,) = (it for it in found.dispatches if it.shader in shaders)
     return dispatch
 
 

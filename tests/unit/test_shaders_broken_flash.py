@@ -23,11 +23,11 @@ from tests.unit.test_shaders_broken_features import works as featured
 pytestmark = pytest.mark.slow
 
 BROKEN = [
-    ("        highest = top;\n", "", "the running maximum is not kept"),
-    ("var top = highest;", "var top = vec4<f32>(HIDDEN);", "the running maximum forgets earlier keys"),
+    ("    (*highest)[part] = top;\n", "", "the running maximum is not kept"),
+    ("var top = (*highest)[part];", "var top = vec4<f32>(HIDDEN);", "the running maximum forgets earlier keys"),
     ("reduction[quad * REDUCTION_ROW + each]);", "reduction[quad * REDUCTION_ROW]);", "one maximum for all"),
-    ("shrink_sums(&sums, shrink);", "", "earlier values are not rescaled"),
-    ("sum = sum * shrink + (half", "sum = sum + (half", "the sum is not rescaled"),
+    ("    shrink_sums(sums, part * PART_SUMS, shrink);", "", "earlier values are not rescaled"),
+    ("(*sum)[part] * shrink + (near", "(*sum)[part] + (near", "the sum is not rescaled"),
     ("sum += reduction[quad * REDUCTION_ROW + each];", "sum += reduction[quad * REDUCTION_ROW];", "one sum for all"),
     ("start < tile_hi; start += KEYS", "start + KEYS < tile_hi; start += KEYS", "the last tile of keys is skipped"),
     ("tile_lo = min(tile_lo, seen.z);", "tile_lo = max(select(tile_lo, 0u, tile_lo == 0xffffffffu), seen.z);",
@@ -50,11 +50,11 @@ BROKEN = [
     ("if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
     ("params.zero_sink != 0u", "false", "smooth softmax is ignored"),
     ("sum * factor + sinks", "sum + sinks", "sums are not rescaled to the sink's maximum"),
-    ("if (params.cap != 0.0) {\n                    score", "if (false) {\n                    score", "no softcap"),
+    ("if (params.cap != 0.0) {\n            score", "if (false) {\n            score", "no softcap"),
     ("params.cap * vec4", "vec4", "softcap is not multiplied back"),
     ("dim < params.head_quads; dim += DIM_QUADS", "dim + DIM_QUADS < params.head_quads; dim += DIM_QUADS",
      "the last dims are dropped"),
-    ("if (dim < params.head_quads) {", "if (true) {", "dims behind the last are read"),
+    ("if (dim < params.head_quads && block < BLOCKS) {", "if (block < BLOCKS) {", "dims behind the last are read"),
     ("const KEY_QUADS = 16u;", "const KEY_QUADS = 8u;", "half of the keys overwrite the others"),
     ("quad / COLUMNS * 32u", "quad / COLUMNS * 8u", "keys stand in another's place"),
     ("own * 4u * quads + swizzled(quad, own)", "own * 4u * quads + quad", "operands are written where nobody reads"),
@@ -71,9 +71,34 @@ BROKEN = [
     ("- 1u - order / params.members", "- 1u", "every workgroup takes the last rows"),
     ("chunk < CHUNKS; chunk++", "chunk + 1u < CHUNKS; chunk++", "the last keys of each tile are not weighed"),
     ("start + chunk * KEY_CHUNK, tile_hi", "start, tile_hi", "the first values of each tile for all"),
-    ("add_row(sums, 4u, weight, stage[base + 8u]);", "add_row(sums, 4u, weight, stage[base]);", "dims are repeated"),
-    ("select(vec4<f32>(), normaliser(highest, sum, select(vec4<u32>(), head, inside)), goes)",
-     "normaliser(highest, sum, select(vec4<u32>(), head, inside))", "a row that sees no key is computed in full tiles"),
+    ("add_quad(sums, 1u, near, far, stage[base + 8u]);", "add_quad(sums, 1u, near, far, stage[base]);",
+     "dims are repeated"),
+    ("select(vec4<f32>(), normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside)), goes)",
+     "normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside))",
+     "a row that sees no key is computed in full tiles"),
+    ("add_key(sums, each + 3u, lane);", "", "every fourth key is not weighed"),
+]  # fmt: skip
+
+BROKEN_LARGE = [
+    ("add_product(scores, PART_SCORES, far_q, near, far);", "add_product(scores, PART_SCORES, q, near, far);",
+     "the first quad's queries for both"),
+    ("store_block(lane + LANES, second);", "store_block(lane + LANES, first);", "queries stand for keys"),
+    ("finish(&scores, PART_SCORES, line + LINES,", "finish(&scores, PART_SCORES, line,",
+     "what the first quad sees for both"),
+    ("most(&scores, PART_SCORES);", "most(&scores, 0u);",
+     "the first quad's maximum for both"),
+    ("weigh(&scores, &sums, &highest, &sum, 1u, line + LINES);", "", "the second quad's scores are not weighed"),
+    ("let first = part * PART_SCORES;", "let first = 0u;", "the first quad is weighed twice"),
+    ("shrink_sums(sums, part * PART_SUMS, shrink);", "shrink_sums(sums, 0u, shrink);",
+     "the first quad's sums shrink twice"),
+    ("stage_weight(scores, PART_SCORES, place + LINES);", "stage_weight(scores, 0u, place + LINES);",
+     "the first quad's weights for both"),
+    ("add_row(sums, PART_SUMS + 4u * column, far, row);", "add_row(sums, PART_SUMS + 4u * column, near, row);",
+     "the first quad's weights sum both"),
+    ("let at = part * PART_SUMS;", "let at = 0u;", "the first quad's sums are given twice"),
+    ("column] = sum[PARTS - 1u];", "column] = sum[0];", "the first quad's sum of weights for both"),
+    ("                note_weights(&scores, PART_SCORES, column);\n", "",
+     "values that only second quads weigh are left out"),
 ]  # fmt: skip
 
 
@@ -92,6 +117,8 @@ def tiled() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
         work(scenario(q_len=(9, 9), past_len=(140, 20), head_dim=40, heads=6)),
         work(scenario(q_len=(150,), past_len=(70,), window=33, data="rising-scores")),
         work(scenario(q_len=(5,), past_len=(200,), data="huge-logit", scale=1.0)),
+        masked(work(scenario(q_len=(70,))), np.where(np.arange(70) < 40, 0.0, 300.0)[:, None].repeat(70, 1)),
+        masked(work(scenario(q_len=(70,))), np.ones((70, 70), np.bool_)),
         work(scenario(q_len=(70,), past_len=(10,), softcap=3.0)),
         work(scenario(q_len=(40,), past_len=(150,), window=100)),
         masked(opened, np.random.default_rng(5).random((140, 140)) > 0.5),
@@ -117,29 +144,40 @@ def cases() -> Iterator[tuple[Work, tuple[Answer, ...]]]:
     yield from featured()
 
 
-def caught(shaders: Path) -> bool:
+def caught(shaders: Path, kernel: str) -> bool:
     """Whether any case shows a difference, or the worker itself says that something is wrong."""
     failure = worker_module("failure").Failure
     for given, answers in cases():
         try:
-            outputs = compute(given, "flash", shaders)
+            outputs = compute(given, kernel, shaders)
         except failure as error:
             assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
             return True
-        if failing(judge.differences(given.problem, answers, outputs, "f32", "flash")):
+        if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
             return True
     return False
 
 
-def test_the_shader_as_it_is_passes() -> None:
-    assert not caught(shipped.shaders_dir())
+@pytest.mark.parametrize("kernel", ["flash", "flash-large"])
+def test_the_shader_as_it_is_passes(kernel: str) -> None:
+    assert not caught(shipped.shaders_dir(), kernel)
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN, ids=[fault for _, _, fault in BROKEN])
 def test_a_broken_copy_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
+    assert caught(broken(old, new, tmp_path), "flash"), fault
+
+
+@pytest.mark.parametrize(("old", "new", "fault"), BROKEN_LARGE, ids=[fault for _, _, fault in BROKEN_LARGE])
+def test_a_broken_copy_of_the_large_form_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
+    assert caught(broken(old, new, tmp_path), "flash-large"), fault
+
+
+def broken(old: str, new: str, tmp_path: Path) -> Path:
+    """The shipped shaders, with one place of flash.wgsl changed."""
     folder = tmp_path / "shaders"
     shutil.copytree(shipped.shaders_dir(), folder)
     text = (folder / "flash.wgsl").read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{old!r} must stand once in flash.wgsl"
     (folder / "flash.wgsl").write_text(text.replace(old, new), encoding="utf-8")
-    assert caught(folder), fault
+    return folder
