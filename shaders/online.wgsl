@@ -11,7 +11,8 @@
 // order      a tile is ROWS consecutive packed rows of one KV head; packed rows are [head_group, rows], flattened, so
 //            that the query heads that share keys share a tile
 // sections   a dispatch goes over the slots [first_slot, end_slot); several in a row cover many keys, because llvmpipe
-//            silently ends an invocation's loops after 65,535 rounds, counted over all of its loops together. The first
+//            silently ends an invocation's loops after 65,535 rounds, counted over all of its loops together; they begin
+//            at multiples of KEYS. The first
 //            (`resume` 0) starts fresh, the others take up the state, the last (`finish` not 0) writes the output
 // memory     9.3 KiB of workgroup memory; v_head_dim at most 256
 // numerics   f32 sums; scores in log2 units (scale, then softcap, then bias, then times log2 e); of the slots [first, end)
@@ -236,7 +237,8 @@ fn main(
             tile_hi = max(tile_hi, seen.end);
         }
     }
-    tile_lo = max(tile_lo, params.first_slot);
+    // Steps begin at multiples of KEYS, wherever a row or a section does: which keys a row takes together is its own.
+    tile_lo = max(tile_lo, params.first_slot) / KEYS * KEYS;
     tile_hi = min(tile_hi, params.end_slot);
 
     let state_row = params.v_head_dim + 2u;

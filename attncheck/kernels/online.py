@@ -47,7 +47,10 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
 
 
 def _key_sections(problem: Problem) -> list[tuple[int, int]]:
-    """The slots gone over, cut into sections [first, end) that one dispatch covers within LOOP_ROUNDS."""
+    """The slots gone over, cut into sections [first, end) that one dispatch covers within LOOP_ROUNDS.
+
+    They begin at multiples of their length, which the shape alone decides: no other member of the batch moves them.
+    """
     scoring = ROWS * KEYS // INVOCATIONS * (1 + problem.head_dim)
     advancing = 2 * KEYS
     adding = -(-ROWS * problem.v_head_dim // INVOCATIONS) * (1 + KEYS)
@@ -57,4 +60,5 @@ def _key_sections(problem: Problem) -> list[tuple[int, int]]:
     goes = rows[..., 2] < rows[..., 3]
     lowest = int(rows[..., 2].min(where=goes, initial=problem.capacity))
     highest = int(rows[..., 3].max(initial=0))
-    return [(first, min(first + section, highest)) for first in range(lowest, highest, section)] or [(0, 0)]
+    firsts = range(lowest // section * section, highest, section)
+    return [(first, min(first + section, highest)) for first in firsts] or [(0, 0)]
