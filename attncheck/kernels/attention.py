@@ -21,6 +21,9 @@ MAX_HEAD_DIM = 256
 MAX_KEYS = 1 << 18
 """Keys whose loops in the naive shaders stay below LOOP_ROUNDS."""
 
+MAX_FACTOR = 2.0**100
+"""Of scores: beyond, they and what stands for a hidden key would not be told apart, or float32 would not hold them."""
+
 
 def draw(draft: Draft[Problem], kernel: str) -> None:
     """Every output of the problem, with `kernel`, a name in ROSTER that covers it."""
@@ -53,6 +56,17 @@ def refusal(problem: Problem) -> str | None:
         return f"rows of {problem.projection.width} elements to project: the kernels go up to {projection.MAX_WIDTH}"
     if max(problem.kv_len) > MAX_KEYS:
         return f"kv_len {max(problem.kv_len)}: the kernels go up to {MAX_KEYS} keys"
+    return _too_steep(problem)
+
+
+def _too_steep(problem: Problem) -> str | None:
+    """A factor of scores beyond MAX_FACTOR, or None."""
+    factors = {"scale": abs(problem.scale), "softcap": problem.softcap}
+    if problem.softcap:
+        factors["scale / softcap"] = abs(problem.scale) / problem.softcap
+    for name, factor in factors.items():
+        if factor > MAX_FACTOR:
+            return f"{name} {factor:g}: the kernels go up to {MAX_FACTOR:g}"
     return None
 
 

@@ -60,14 +60,18 @@ class Form:
         return {"WIDTH": self.width, "DIM": self.dim} | sizes
 
 
-def lacks(problem: Problem, _: Limits) -> str | None:
-    """It serves few query rows, whose keys and values can be read 16 bytes at a time."""
+def lacks(problem: Problem, limits: Limits) -> str | None:
+    """It serves few query rows, on software few packed ones, whose keys and values can be read 16 bytes at a time."""
     if problem.rows > MOST_ROWS:
         return f"more than {MOST_ROWS} query rows"
     width = _width(problem)
     for name, dim in (("head_dim", problem.head_dim), ("v_head_dim", problem.v_head_dim)):
         if dim % width:
             return f"a {name} in {problem.dtype} that is no multiple of {width}"
+    most = int(SLICE_ROUNDS / form_of(problem, software=True).rounds)
+    if limits.software and slice_of(problem) > most:
+        packed = problem.group * problem.rows
+        return f"{packed} packed rows, whose slices of keys are above {most} on a software adapter"
     return None
 
 
@@ -93,8 +97,7 @@ def form_of(problem: Problem, *, software: bool) -> Form:
 
 def slice_of(problem: Problem) -> int:
     """Keys of a slice: by the shape of a key and its rows only, so that no length moves the borders."""
-    most = int(SLICE_ROUNDS / form_of(problem, software=True).rounds) // BLOCK
-    return min(span_of(problem, _rows(problem), BLOCK), most * BLOCK)
+    return span_of(problem, _rows(problem), BLOCK)
 
 
 def _rows(problem: Problem) -> int:

@@ -158,11 +158,11 @@ def test_the_number_of_sections_grows_with_the_head() -> None:
     assert sections(4) < sections(64) < sections(256)
 
 
-def test_a_window_starts_its_sections_at_its_first_key() -> None:
+def test_a_window_dispatches_only_the_sections_that_it_sees() -> None:
     _, problem = case_and_problem(q_len=(1,), past_len=(30_000,), window=10, heads=1, kv_heads=1)
     plan = planned(problem, "online")
     values = uniform_values(plan, len(plan.dispatches) - 1)
-    assert (values["first_slot"], values["end_slot"]) == (29_991, 30_001)
+    assert (values["first_slot"], values["end_slot"]) == (29_991 // 1376 * 1376, 30_001)
     assert (values["resume"], values["finish"]) == (0, 1)
 
 
@@ -281,3 +281,24 @@ def test_a_problem_without_features_plans_no_dispatch_for_them() -> None:
     _, problem = case_and_problem(past_len=(3,))
     for kernel in (*KERNELS, *FAST_KERNELS):
         assert not {"mask", "score_output"} & {dispatch.shader for dispatch in planned(problem, kernel).dispatches}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"scale": 3e38}, "scale 3e+38: the kernels go up to 1.26765e+30"),
+        ({"scale": -3e38}, "scale 3e+38: the kernels go up to 1.26765e+30"),
+        ({"softcap": 3e38}, "softcap 3e+38: the kernels go up to 1.26765e+30"),
+        ({"scale": 1e10, "softcap": 1e-30}, "scale / softcap 1e+40: the kernels go up to 1.26765e+30"),
+        ({"scale": 1.2e30}, None),
+        ({"scale": 1.0, "softcap": 1.2e30}, None),
+        ({"scale": 0.0, "softcap": 1e-38}, None),
+    ],
+)
+def test_factors_that_float32_scores_cannot_take_are_refused(changes: dict[str, float], reason: str | None) -> None:
+    _, problem = case_and_problem(past_len=(3,))
+    changed = replace(problem, **changes)  # type: ignore[arg-type]
+    assert planner.refusal(changed, DEFAULTS) == reason
+    if reason is None:
+        for kernel in (*KERNELS, *FAST_KERNELS):
+            assert planned(changed, kernel).dispatches
