@@ -51,9 +51,10 @@ def adapter(hello: Hello) -> Adapter:
     provider = str(device.get("provider", ""))
     if provider in PROCESSOR:
         return Adapter("processor", provider)
-    if str(device.get("device", "")).startswith("cuda"):
-        return Adapter("hardware", provider)
-    return Adapter("unknown" if provider in UNTOLD else "hardware")
+    if "device" in device:  # PyTorch's, which has names for CUDA's alone
+        return Adapter("hardware", provider if device["device"].startswith("cuda") else "")
+    of_onnx_runtime = "providers" in device
+    return Adapter("hardware" if of_onnx_runtime and provider not in UNTOLD else "unknown")
 
 
 def told(hello: Hello, launch: Launch) -> Hello:

@@ -14,6 +14,7 @@ import numpy as np
 from attncheck.backends.base import BackendUnavailable, CannotRequest, Request
 from attncheck.bench import floor, memory, parts, rates
 from attncheck.bench.adapter import adapter
+from attncheck.bench.awaiting import Interrupted, awaited
 from attncheck.bench.contenders import Contender
 from attncheck.bench.events import (
     BenchEvent,
@@ -57,7 +58,8 @@ class Options:
     host_memory   most bytes that a case may take here
     device_memory most bytes that the contenders of a case may hold on the device
     time_limit    seconds that a worker may take for one answer
-    cancelled     set by a signal handler to end early
+    cancelled     set by a signal handler to end early: no further contender is judged or timed, none is waited for, and
+                  the case at hand is told as far as it was timed
     note          is told what goes on while a backend's environment is made
     """
 
@@ -98,37 +100,44 @@ def bench(
     """Yields BenchStarted first and BenchFinished last. A backend that cannot start is told and left out."""
     began = time.perf_counter()
     yield BenchStarted(tuple(case.id for case in cases), tuple(it.label for it in contenders), options.settings)
-    stations: dict[str, Station] = {}
-    measured: list[Rates] = []
+    stations = {
+        it.of: Station(it.backend, options.time_limit, options.backend_memory) for it in reversed(contenders)
+    }
+
+    def end() -> None:
+        for station in stations.values():
+            station.kill()
+
+    ready: list[StationReady] = []
     try:
-        for event in _start(contenders, stations, options):
-            measured += [event.rates] if isinstance(event, StationReady) and event.rates is not None else []
-            yield event
-        there = [it for it in contenders if it.of in stations]
-        for case in cases if there else ():
+        for of in dict.fromkeys(it.of for it in contenders):
+            started = awaited(partial(_started, of, stations[of], options), options.cancelled, end)
+            if options.cancelled.is_set():
+                break  # what failed may have failed because its process was ended
+            ready += [started] if isinstance(started, StationReady) else []
+            yield started
+        there = [it for it in contenders if it.of in {started.backend for started in ready}]
+        known = floor.best([it.rates for it in ready if it.rates is not None])
+        for case in cases if there and not options.cancelled.is_set() else ():
+            told = awaited(partial(_case, case, there, stations, known, options), options.cancelled, end)
+            if told is not None:
+                yield told
             if options.cancelled.is_set():
                 break
-            yield from _case(case, there, stations, floor.best(measured), options)
+    except Interrupted:
+        pass  # what has not come back is not told
     finally:
         for station in stations.values():
             station.close()
     yield BenchFinished(time.perf_counter() - began, options.cancelled.is_set())
 
 
-def _start(
-    contenders: Sequence[Contender], stations: dict[str, Station], options: Options
-) -> Generator[BenchEvent, None, None]:
-    first: dict[str, Contender] = {}
-    for contender in contenders:
-        first.setdefault(contender.of, contender)
-    for name, contender in first.items():
-        station = Station(contender.backend, options.time_limit, options.backend_memory)
-        try:
-            hello = station.start(partial(_noted, options, name))
-            stations[name] = station
-            yield StationReady(name, hello, rates.measured(station))
-        except BackendUnavailable as error:
-            yield StationFailed(name, str(error))
+def _started(name: str, station: Station, options: Options) -> StationReady | StationFailed:
+    try:
+        hello = station.start(partial(_noted, options, name))
+        return StationReady(name, hello, rates.measured(station))
+    except BackendUnavailable as error:
+        return StationFailed(name, str(error))
 
 
 def _noted(options: Options, backend: str, text: str) -> None:
@@ -141,23 +150,24 @@ def _case(
     stations: Mapping[str, Station],
     rates: Rates | None,
     options: Options,
-) -> Generator[BenchEvent, None, None]:
+) -> CaseRefused | CaseTimed | None:
+    """What came of a case; None where the call was interrupted before anybody was timed."""
     why = memory.refusal(scenario, options.host_memory)
     if why is None and scenario.steps:
         why = "a session of several calls: its steps are timed as cases of their own"
     if why is not None:
-        yield CaseRefused(scenario.id, why)
-        return
+        return CaseRefused(scenario.id, why)
     case = write.build(scenario)
     problem = read.any_problem(case.model, case.inputs)
     if not isinstance(problem, Problem) or problem.invalid:
-        yield CaseRefused(scenario.id, f"it is no attention to be timed: {problem.invalid or problem.kind}")
-        return
+        return CaseRefused(scenario.id, f"it is no attention to be timed: {problem.invalid or problem.kind}")
     known = expected(case, problem)
     timings: list[Timing] = []
     ready: list[_Ready] = []
     for contender in contenders:
-        found = _judged(known, contender, stations[contender.of])
+        found = None if options.cancelled.is_set() else _judged(known, contender, stations[contender.of])
+        if found is None or options.cancelled.is_set():
+            break  # as when it starts
         if isinstance(found, _Ready):
             ready.append(found)
             timings.append(found.timing)
@@ -167,7 +177,9 @@ def _case(
     asked = work(problem)
     done = tuple(floor.believed(by_label.get(it.label, it), asked, scenario.dtype, rates) for it in timings)
     words = command_line(scenario)
-    yield CaseTimed(scenario.id, words, case.digest, scenario.dtype, asked, known.sample.words, done)
+    if options.cancelled.is_set() and not any(it.timed for it in done):
+        return None
+    return CaseTimed(scenario.id, words, case.digest, scenario.dtype, asked, known.sample.words, done)
 
 
 def _judged(known: Expected, contender: Contender, station: Station) -> _Ready | Timing:
@@ -220,7 +232,7 @@ def _timed(known: Expected, ready: Sequence[_Ready], options: Options) -> list[T
     for it, runs in turns(ready, options.runs, options.batch):
         if it.timing.verdict is Verdict.PASS and it.spent < options.seconds and not options.cancelled.is_set():
             began = time.perf_counter()
-            _take_turn(known, it, runs)
+            _take_turn(known, it, runs, options)
             it.spent += time.perf_counter() - began
     for it in ready:
         if it.generation == it.station.generation:
@@ -233,7 +245,7 @@ def _beyond(known: Expected, options: Options) -> int:
     return options.beyond if known.whole.rows < min(known.whole.kv_len) else 0
 
 
-def _take_turn(known: Expected, it: _Ready, runs: int) -> None:
+def _take_turn(known: Expected, it: _Ready, runs: int, options: Options) -> None:
     try:
         if it.generation != it.station.generation:
             if it.turns:
@@ -246,12 +258,16 @@ def _take_turn(known: Expected, it: _Ready, runs: int) -> None:
         warm = WARM_SOFTWARE if it.station.hello.device.get("software") else WARM
         it.turns.append(it.station.time(it.handle, inputs, runs=runs, warm=warm, sets=it.sets))
     except WorkerFailed as failure:
-        it.timing = replace(it.timing, verdict=failure.verdict, message=f"while it was timed: {failure.message}")
+        if not options.cancelled.is_set():
+            told = f"while it was timed: {failure.message}"
+            it.timing = replace(it.timing, verdict=failure.verdict, message=told)
 
 
 def _told(it: _Ready, options: Options) -> Timing:
-    if it.timing.verdict is not Verdict.PASS or not it.turns:
+    if it.timing.verdict is not Verdict.PASS:
         return it.timing
+    if not it.turns:
+        return replace(it.timing, message="not timed: interrupted") if options.cancelled.is_set() else it.timing
     told = it.turns[-1]
     seconds, taken = (np.concatenate([turn[name] for turn in it.turns]) for name in ("seconds", "part_seconds"))
     found = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ class Station:
         self._memory_limit = memory_limit
         self._launch: Launch | None = None
         self._worker: Worker | None = None
+        self._lock = threading.Lock()
+        self._killed = False
         self.generation = 0
         """Counts the workers: what one has prepared, the next has not."""
 
@@ -47,8 +50,8 @@ class Station:
     def run(self, handle: int, request: Request, case: Case) -> Outcome:
         """One run of a prepared request with every check, as an outcome: after a failure the worker is another."""
         began, kernel = time.perf_counter(), request.kernel
-        worker = self._there()
         try:
+            worker = self._there()
             answer = self._asked(lambda: worker.run(handle, case.inputs, self._time_limit))
         except WorkerFailed as failure:
             return Outcome(kernel, failure=failure.verdict, message=failure.message)
@@ -71,22 +74,41 @@ class Station:
             except WorkerFailed:
                 return
 
+    def kill(self) -> None:
+        """End the worker now, whatever it does, and start no other; safe from any thread. What is asked fails."""
+        with self._lock:
+            self._killed = True
+            if self._worker is not None:
+                self._worker.kill()
+
     def close(self) -> None:
         """End the worker."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
             self.generation += 1
 
     def _live(self) -> Worker:
         if self._worker is None:
             assert self._launch is not None, "a station starts before it is asked"
-            self._worker = Worker.started(self._launch, self._memory_limit)
+            worker = Worker(self._launch, self._memory_limit)
+            with self._lock:
+                self._worker = worker
+                if self._killed:
+                    worker.kill()
+            try:
+                worker.greet()
+            except BackendUnavailable:
+                self.close()
+                raise
         return self._worker
 
     def _there(self) -> Worker:
-        assert self._worker is not None, "whoever has a handle has a worker"
-        return self._worker
+        worker = self._worker
+        if worker is None:
+            raise WorkerFailed(Verdict.CRASH, "the backend's process was ended")
+        return worker
 
     def _asked(self, ask: Callable[[], Answer], *, keep: bool = False) -> Answer:
         """Ask; anything but a clean answer costs the worker, but for a refusal to prepare that is said in a message."""

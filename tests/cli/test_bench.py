@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +94,36 @@ def test_onnx_runtime_alone_on_software_is_spoken_of_in_ratios(folder: Path) -> 
     assert "GB/s" not in ran.stdout
     assert "median" not in ran.stdout
     assert report(folder)["software"] is True
+
+
+BUSY = """\
+import pathlib, time
+import attncheck.callable
+
+@attncheck.callable.takes_problem
+def attention(problem, tensors):
+    pathlib.Path(__file__).with_suffix(".began").touch()
+    time.sleep(3600)
+"""
+
+
+def test_after_one_interrupt_no_further_contender_begins_and_the_report_is_written(folder: Path) -> None:
+    for name in ("first", "second"):
+        (folder / f"{name}.py").write_text(BUSY, encoding="utf-8")
+    words = ("--backend", "first.py:attention", "--backend", "second.py:attention", "--report", "json=bench.json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attncheck", "bench", "mine.yaml", *words],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (folder / "first.began").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=250.0)  # below the time limit of an answer
+    assert process.returncode == ExitCode.INTERRUPTED, said
+    assert not (folder / "second.began").exists()
+    assert report(folder)["interrupted"] is True
+    assert report(folder)["cases"] == []
 
 
 def test_only_cases_tagged_bench_of_a_file_that_has_some_are_timed(folder: Path) -> None:
