@@ -21,8 +21,6 @@ def refuse_contradictions(ctx: click.Context, given: Mapping[str, Any]) -> None:
         raise click.UsageError("-q and -v exclude each other", ctx)
     if given["journal"] and given["resume"]:
         raise click.UsageError("--journal begins a journal and --resume continues one: give one of them", ctx)
-    if given["journal"] == "":
-        raise click.UsageError(f"--journal names no file{options.UNSET}", ctx)
     refuse_idle_outputs(ctx, given)
     if not given["list"]:
         overwriting.refuse_in_call(ctx.obj, given)

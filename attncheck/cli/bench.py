@@ -88,13 +88,13 @@ from attncheck.scenario.model import Kernel
 )
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=options.Place(suffix=".svg", dir_okay=False, path_type=str),
     metavar="FILE.svg",
     help="Draw what was timed, as an SVG file.",
 )
 @click.option(
     "--baseline",
-    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    type=options.Place(exists=True, dir_okay=False, path_type=str),
     metavar="FILE",
     help="Hold the ratios against those of a former run's JSON report.",
 )

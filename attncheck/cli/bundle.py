@@ -19,7 +19,7 @@ from attncheck.cli import options
     default="bundle",
     show_default=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=options.Place(path_type=Path),
     help="Where the bundle goes; DIR.zip holds the same.",
 )
 @click.pass_context

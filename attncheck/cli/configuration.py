@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attncheck.cli.messages import Stop
-from attncheck.cli.options import NO_EXPECTATIONS
+from attncheck.cli.options import NO_EXPECTATIONS, Place
 from attncheck.vocabulary import ExitCode
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def paths(found: Configuration | None) -> tuple[str, ...]:
 
 def _not_paths(value: object) -> str | None:
     """Why `value` is no list of what to run, or None where it is one."""
-    good = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+    good = isinstance(value, list) and value and all(isinstance(one, str) and one for one in value)
     return None if good else 'must be a list of scenario files, folders and case ids, ["scenarios"]'
 
 
@@ -242,8 +242,8 @@ def _not_one(option: click.Option, value: object) -> str | None:
         return "must be a whole number"
     if not numeric and not isinstance(value, str):
         return "must be a string"
-    if isinstance(option.type, click.Path):
-        return None  # checked once it is relative to the right folder
+    if isinstance(option.type, Place):
+        return option.type.misnamed(str(value))  # what is there is looked at from the right folder
     try:
         option.type.convert(value, option, None)
     except click.BadParameter as wrong:
@@ -253,7 +253,7 @@ def _not_one(option: click.Option, value: object) -> str | None:
 
 def _resolved(option: click.Option, value: Any, base: Path) -> Any:
     """`value` with its paths relative to the folder of the configuration."""
-    if not isinstance(option.type, click.Path):
+    if not isinstance(option.type, Place):
         return value
     if option.multiple:
         return [one if one == NO_EXPECTATIONS else str(base / one) for one in value]

@@ -13,7 +13,7 @@ SUITES = ("onnx",)
 
 @click.command(short_help="Run the official tests of attention operators.", context_settings=options.CONTEXT)
 @click.argument("suite", type=click.Choice(SUITES))
-@click.argument("what", nargs=-1, metavar="[CASE-ID]...")
+@click.argument("what", nargs=-1, type=options.Name(), metavar="[CASE-ID]...")
 @options.KEYWORD
 @options.LIST
 @options.BACKENDS

@@ -11,10 +11,10 @@ from attncheck.cli import options
 
 
 @click.command(short_help="Take the attention nodes out of a model, as scenarios.", context_settings=options.CONTEXT)
-@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.onnx")
+@click.argument("model", type=options.Place(path_type=Path), metavar="MODEL.onnx")
 @click.option(
     "--inputs",
-    type=click.Path(exists=True, path_type=Path),
+    type=options.Place(exists=True, path_type=Path),
     metavar="DIR|FILE.npz",
     help="What to feed the model: an .npz, or a folder of .npy and .pb files; without, inputs are made up.",
 )
@@ -30,7 +30,7 @@ from attncheck.cli import options
 @click.option("--list", is_flag=True, help="Print the paths of the nodes, and run nothing.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.Place(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Where to write.  [default: MODEL-attention]",
 )

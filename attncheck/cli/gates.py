@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attncheck.cli.options import together
+from attncheck.cli.options import Place, together
 
 if TYPE_CHECKING:
     _Text = click.ParamType[str]
@@ -31,7 +31,7 @@ class Part(_Text):
 
 BASELINE = click.option(
     "--baseline",
-    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    type=Place(exists=True, dir_okay=False, path_type=str),
     metavar="FILE",
     help="Fail only on what is new or worse than in this JSON report or journal; tell what got better or is gone.",
 )
@@ -46,7 +46,7 @@ SHARDING = together(
     click.option(
         "--shard-times",
         multiple=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=str),
+        type=Place(exists=True, dir_okay=False, path_type=str),
         metavar="FILE",
         help="Balance the parts by the times in this JSON report or journal (repeatable); give every part the same.",
     ),

@@ -10,7 +10,7 @@ from attncheck.cli import options
 
 
 @click.command(short_help="Write first scenarios, a configuration and a workflow.", context_settings=options.CONTEXT)
-@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path), metavar="[DIR]")
+@click.argument("folder", default=".", type=options.Place(file_okay=False, path_type=Path), metavar="[DIR]")
 def init(folder: Path) -> int:
     """Write into DIR what one begins with: scenarios with their JSON Schema for editors, attncheck.toml, a workflow.
 

@@ -27,7 +27,14 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
 @options.BACKEND
 @options.PLACING
 @options.LIMITS
-@click.option("--out", default="minimal", show_default=True, metavar="DIR", help="Where the smallest case goes.")
+@click.option(
+    "--out",
+    type=options.Place(path_type=str),
+    default="minimal",
+    show_default=True,
+    metavar="DIR",
+    help="Where the smallest case goes.",
+)
 @click.option(
     "--time",
     type=options.Amount(),
@@ -54,7 +61,7 @@ def _runs(_ctx: click.Context, _option: click.Parameter, text: str) -> tuple[int
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Workers at once.")
 @click.option(
     "--verify",
-    type=click.Path(exists=True, path_type=str),
+    type=options.Place(exists=True, path_type=str),
     metavar="DIR",
     help="Run the smallest case in DIR, or in a bundle's zip file, and its neighbours again.",
 )

@@ -18,7 +18,7 @@ NOT_WRITTEN = "nothing was written"
 
 @click.command(short_help="Convert the report of a run, or merge several.", context_settings=options.CONTEXT)
 @click.argument("action", type=click.Choice(ACTIONS))
-@click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+@click.argument("inputs", nargs=-1, required=True, type=options.Name(), metavar="FILE...")
 @options.REPORT
 @click.option("--exit-code", is_flag=True, help="Exit as the run would have: with 1 where a case failed.")
 @click.pass_context

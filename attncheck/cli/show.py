@@ -18,13 +18,13 @@ RUNNING = KEPT - {"memory_limit", "inputs", "dim"}
 @options.SELECTION
 @click.option(
     "--onnx",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.Place(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the case's ONNX model here.",
 )
 @click.option(
     "--npz",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.Place(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the model's inputs here, by name (float16 and float32 as they are).",
 )
@@ -37,7 +37,7 @@ RUNNING = KEPT - {"memory_limit", "inputs", "dim"}
 @click.option("--result", is_flag=True, help="Run the case on every backend, and show all there is to say of it.")
 @click.option(
     "--from",
-    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    type=options.Place(exists=True, dir_okay=False, path_type=str),
     metavar="FILE",
     help="Show the result in this JSON report or journal, and run nothing.",
 )

@@ -29,7 +29,7 @@ from attncheck.cli import options
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=options.Place(dir_okay=False, path_type=str),
     default="thresholds.toml",
     show_default=True,
     metavar="FILE",

@@ -59,6 +59,27 @@ def test_no_option_takes_a_number_that_is_not_finite(name: str, word: str) -> No
         assert not isinstance(value, int | float), f"{option.name} takes {word}"
 
 
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_no_file_folder_or_case_has_an_empty_name(name: str) -> None:
+    """It would be the folder that the call is in: a run of all that is there, where a variable was not set."""
+    command = main.cli.get_command(click.Context(main.cli), name)
+    assert command is not None
+    naming = [it for it in command.params if re.search("FILE|DIR|PATH|CASE-ID|MODEL", str(it.metavar))]
+    assert naming or name in {"explain", "backends", "doctor", "completion"}
+    for it in naming:
+        with pytest.raises(click.BadParameter, match="names no"):
+            it.type.convert("", it, None)
+
+
+@pytest.mark.parametrize("key", ["journal", "shaders", "paths", "expect"])
+def test_a_configuration_has_no_empty_name_either(key: str, folder: Path) -> None:
+    value = '[""]' if key in {"paths", "expect"} else '""'
+    (folder / "attncheck.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
+    ran = attncheck("run", "edges.yaml", folder=folder)
+    assert ran.code == ExitCode.USAGE
+    assert f"attncheck.toml:1: {key} = " in ran.stderr
+
+
 @pytest.mark.parametrize("place", ["words", "environment", "file"])
 def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(place: str, folder: Path) -> None:
     words = ("--time-limit", "nan") if place == "words" else ()

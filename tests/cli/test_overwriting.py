@@ -67,7 +67,7 @@ def test_no_report_takes_the_place_of_what_the_run_reads(
         (("--report", "html=a.x", "--report", "json=./a.x"), "--report html=a.x and --report json=./a.x are one file"),
         (("--report", "json=z", "--journal", "z"), "--report json=z and --journal z are one file"),
         (("--report", "html="), "'html=' names no file: write html=FILE, or html alone for stdout; was a variable"),
-        (("--journal", ""), "--journal names no file; was a variable empty?"),
+        (("--journal", ""), "Invalid value for '--journal': it names no file; was a variable empty?"),
         (("--list", "--report", "json=a.x"), "--list runs nothing, so that --report has nothing to write"),
     ],
 )
@@ -89,16 +89,21 @@ def test_two_reports_may_go_where_nothing_is_kept(here: Path) -> None:
     ("words", "said"),
     [
         (("--report", "json=edges.yaml"), "--report json=edges.yaml would overwrite edges.yaml, which this call reads"),
-        (("--report", "json=a", "--plot", "a"), "--report json=a and --plot a are one file"),
-        (("--baseline", "more.yaml", "--plot", "more.yaml"), "--plot more.yaml would overwrite more.yaml, the file of"),
-        (("--list", "--plot", "a"), "--list runs nothing, so that --plot has nothing to write"),
+        (("--report", "json=a.svg", "--plot", "a.svg"), "--report json=a.svg and --plot a.svg are one file"),
+        (("--baseline", "b.svg", "--plot", "b.svg"), "--plot b.svg would overwrite b.svg, the file of"),
+        (("--plot", "a.png"), "'a.png' does not end in .svg, the one kind of file that is written"),
+        (("--plot", "a"), "'a' does not end in .svg"),
+        (("--plot", ""), "Invalid value for '--plot': it names no file; was a variable empty?"),
+        (("--list", "--plot", "a.svg"), "--list runs nothing, so that --plot has nothing to write"),
     ],
 )
 def test_a_bench_keeps_what_it_reads_too(
     words: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (here / "b.svg").write_text("", encoding="utf-8")
     assert invoke(["bench", "edges.yaml", "--backend", "ort-cpu", *words]) == ExitCode.USAGE
     assert said in capsys.readouterr().err
+    assert not (here / "a.png").exists()
 
 
 @pytest.mark.parametrize(
