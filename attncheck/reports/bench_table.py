@@ -16,6 +16,7 @@ from attncheck.bench.events import (
 )
 from attncheck.reports.lines import BLANK, Line, Role, Span, line, paragraph
 from attncheck.reports.numbers import plural, seconds
+from attncheck.vocabulary import Verdict
 
 LABEL = 18
 NUMBER = 9
@@ -27,6 +28,7 @@ SPARED = ("p10", "p90", "apart")
 WIDE = 2 + LABEL + NUMBER * len(TITLES) + len("  gpu timestamps")
 SOFTWARE = "a software adapter: its absolute speed says nothing, so that only ratios are shown"
 UNKNOWN = "whether its adapter is hardware or software cannot be known here, so that only ratios are shown"
+RIGHT = "right, and not timed"
 
 
 def duration(value: float) -> str:
@@ -96,6 +98,9 @@ class Table:
         ]
         for timing in event.timings:
             lines += self._row(event, timing)
+        # What keeps those that are right from being timed is the case's, or the call's: it is said once.
+        for why in dict.fromkeys(timing.message for timing in event.timings if _spared(timing)):
+            lines += paragraph(why, self._width, "    ")
         return lines
 
     def _row(self, event: CaseTimed, timing: Timing) -> list[Line]:
@@ -103,7 +108,7 @@ class Table:
         if not timing.timed:
             self._others += 1
             role: Role = "bad" if timing.failed else "caution"
-            said = f"{timing.verdict}" + (f": {timing.message}" if timing.message else "")
+            said = RIGHT if _spared(timing) else ": ".join(filter(None, (timing.verdict, timing.message)))
             first, *rest = paragraph(said, self._width, "  " + " " * LABEL + "  ", "")
             return [Line((Span("  " + label.ljust(LABEL) + "  "), Span(first.text.strip(), role))), *rest]
         self._timed += 1
@@ -171,6 +176,11 @@ def compared_lines(compared: Compared, fail_below: float | None, width: int | No
     for text in compared.differs:
         lines += paragraph(text, width, "  ")
     return lines
+
+
+def _spared(timing: Timing) -> bool:
+    """Whether the contender is right and was not timed all the same."""
+    return timing.verdict is Verdict.PASS and not timing.timed
 
 
 def _rates(rates: Rates) -> str:

@@ -133,6 +133,23 @@ def test_what_the_processor_is_made_for_has_an_absolute_speed() -> None:
     assert "10.2ms" in written(StationReady("ort-cpu", cpu), case)
 
 
+@pytest.mark.parametrize("why", [
+    "not timed: 8.0 GiB of wgsl naive + 4.0 GiB of wgsl online = 12.0 GiB on the device, more than 8.0 GiB",
+    "not timed: interrupted",
+])  # fmt: skip
+def test_what_is_right_and_was_not_timed_says_so_and_why_once(why: str) -> None:
+    spared = tuple(lacking(f"wgsl {it}", Verdict.PASS, why) for it in ("naive", "online"))
+    case = replace(DECODE, timings=(*spared, lacking("wgsl flash", Verdict.UNSUPPORTED, "flash does not cover it")))
+    assert [line.text for line in Table(None).lines(case)][4:] == [
+        "  wgsl naive          right, and not timed",
+        "  wgsl online         right, and not timed",
+        "  wgsl flash          unsupported: flash does not cover it",
+        f"    {why}",
+    ]
+    rows = json.loads(bench_json.text([case]))["cases"][0]["rows"]
+    assert [row["message"] for row in rows[:2]] == [why, why]
+
+
 @pytest.mark.parametrize(("seconds", "written"), [
     (0.0000004, "0.400us"), (0.0000083, "8.30us"), (0.000083, "83.0us"), (0.00152, "1.52ms"), (0.0102, "10.2ms"),
     (0.9994, "999ms"), (0.9996, "1.00s"), (12.34, "12.3s"),
