@@ -1,7 +1,8 @@
 """The ratios that the kernels are to reach, worked out of a report of `attncheck bench scenarios/bench.yaml`.
 
 `python -m benchmarks.targets FILE` prints a row a target: what was seen, what is to be reached, by which contenders. A
-target whose contenders were not timed has no number. Own kernels are taken at their best on any backend of the report.
+target whose contenders were not timed has no number. Own kernels are taken at their best on any backend of the report,
+and everything on one adapter: that of the first of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from attncheck.backends.base import Hello
+from attncheck.bench.adapter import NOWHERE, adapter
 from attncheck.reports.bench_json import Bench, CaseEntry, RowEntry, Unreadable, read
 
 OWN = "wgsl"
@@ -56,7 +59,9 @@ class Report:
 
     def __init__(self, bench: Bench) -> None:
         self._cases = {case.id.partition("::")[2]: case for case in bench.cases}
-        self._rates = [it.rates for it in bench.backends if it.rates is not None]
+        self._adapters = {it.name: adapter(Hello(it.versions, it.device)) for it in bench.backends}
+        self._on = next((of for name, of in self._adapters.items() if name.startswith(OWN)), NOWHERE)
+        self._rates = [it.rates for it in bench.backends if it.rates is not None and self._there(it.name)]
 
     def case(self, name: str) -> CaseEntry | None:
         """The case with this name in its file."""
@@ -81,10 +86,14 @@ class Report:
         """Bytes read and written a second."""
         return max((rates.copy for rates in self._rates), default=None)
 
+    def _there(self, backend: str) -> bool:
+        """Whether a backend computes on the adapter that the table is of: the one of our first backend."""
+        return self._on.same(self._adapters.get(backend, NOWHERE))
+
     def _fastest(self, name: str, meant: Callable[[RowEntry], bool]) -> RowEntry | None:
         case = self.case(name)
-        rows = [row for row in case.rows if row.median is not None and meant(row)] if case is not None else []
-        return min(rows, key=lambda row: row.median or 0.0, default=None)
+        timed = [row for row in case.rows if row.timed and self._there(row.backend)] if case is not None else []
+        return min(filter(meant, timed), key=lambda row: row.median or 0.0, default=None)
 
 
 def targets(report: Report) -> Iterator[Target]:

@@ -38,6 +38,20 @@ class Adapter:
         """Whether absolute durations say something of a kernel."""
         return self.kind in ("hardware", "processor")
 
+    @property
+    def called(self) -> str:
+        """Its name as every runtime says it: Mesa's drivers add in brackets what CUDA and HIP leave out."""
+        plain = re.sub(r"\s*\(.*", "", self.name) if self.kind == "hardware" else ""
+        return (plain or self.name).casefold()
+
+    def same(self, other: Adapter) -> bool:
+        """Whether the two are one adapter, as far as is known: what has no name may be any of its kind."""
+        if self.kind != other.kind and "unknown" not in (self.kind, other.kind):
+            return False
+        if "processor" in (self.kind, other.kind):
+            return self.kind == other.kind
+        return not (self.name and other.name) or self.called == other.called
+
 
 NOWHERE = Adapter()
 
@@ -50,7 +64,7 @@ def adapter(hello: Hello) -> Adapter:
         return Adapter(kinds.get(device["software"], "unknown"), str(device.get("adapter", "")))
     provider = str(device.get("provider", ""))
     if provider in PROCESSOR:
-        return Adapter("processor", provider)
+        return Adapter("processor")
     if "device" in device:  # PyTorch's, which has names for CUDA's alone
         return Adapter("hardware", provider if device["device"].startswith("cuda") else "")
     of_onnx_runtime = "providers" in device

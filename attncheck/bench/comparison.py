@@ -1,10 +1,11 @@
-"""Ratios: within a case, and between a run and a former one."""
+"""Ratios within a case, of what computes on one adapter: across two they would say nothing of a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.events import Timing
 
 NAIVE = "naive"
@@ -30,6 +31,10 @@ class Row(Protocol):
     def timed(self) -> bool:
         """Whether there are durations."""
 
+    @property
+    def adapter(self) -> Adapter:
+        """On what it computes."""
+
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -42,16 +47,30 @@ def against(timing: Timing, anchor: Timing | None) -> float | None:
 
 
 def naive_of(row: Row, rows: Sequence[AnyRow]) -> AnyRow | None:
-    """The naive kernel on the same backend, or else the first there is; None for backends without own kernels."""
-    naive = [it for it in rows if it.label.endswith(f" {NAIVE}")]
+    """The naive kernel on the same backend, or else the first on the same adapter; None where there is none."""
+    naive = [it for it in rows if _is_naive(it) and row.adapter.same(it.adapter)]
     return next((it for it in naive if it.backend == row.backend), naive[0] if naive else None)
 
 
-def webgpu_of(rows: Sequence[AnyRow]) -> AnyRow | None:
-    """ONNX Runtime's WebGPU provider, whatever its version and its name here; the first that was timed."""
-    return next((it for it in rows if it.use == WEBGPU and it.timed), None)
+def webgpu_of(row: Row, rows: Sequence[AnyRow]) -> AnyRow | None:
+    """ONNX Runtime's WebGPU provider on the same adapter, whatever its version and name; the first that was timed."""
+    return next((it for it in rows if _is_webgpu(it) and row.adapter.same(it.adapter)), None)
 
 
 def anchors(row: Row, rows: Sequence[AnyRow]) -> dict[str, AnyRow | None]:
     """What `row` of a case is held against, by name."""
-    return {NAIVE: naive_of(row, rows), WEBGPU: webgpu_of(rows)}
+    return {NAIVE: naive_of(row, rows), WEBGPU: webgpu_of(row, rows)}
+
+
+def elsewhere(row: Row, rows: Sequence[Row]) -> set[str]:
+    """The anchors, by name, that are there on other adapters alone."""
+    there = {NAIVE: any(map(_is_naive, rows)), WEBGPU: any(map(_is_webgpu, rows))}
+    return {name for name, anchor in anchors(row, rows).items() if anchor is None and there[name]}
+
+
+def _is_naive(row: Row) -> bool:
+    return row.label.endswith(f" {NAIVE}")
+
+
+def _is_webgpu(row: Row) -> bool:
+    return row.use == WEBGPU and row.timed

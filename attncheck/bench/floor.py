@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.events import Rates, Timing
 from attncheck.bench.work import Work
 from attncheck.vocabulary import Verdict
@@ -13,10 +14,15 @@ BELIEVED = 0.5
 """A median below this share of the floor says that the clock stopped before the kernel: rates are known to some 10%."""
 
 
-def best(every: Sequence[Rates]) -> Rates | None:
-    """The rates of an adapter: of several compilers on it each at its best; None where none was measured."""
-    if not every:
-        return None
+def best(on: Adapter, measured: Sequence[tuple[Adapter, Rates]]) -> Rates | None:
+    """The rates of the adapter `on`: of several compilers on it each at its best; None where none was measured.
+
+    measured   rates, each with the adapter that they are of
+    """
+    there = [(adapter, rates) for adapter, rates in measured if on.same(adapter)]
+    every = [rates for _, rates in there]
+    if on.kind == "unknown" or len({adapter.called for adapter, _ in there}) != 1:
+        return None  # it may be any of several, or none of them
     matrix = [it.matrix for it in every if it.matrix is not None]
     return Rates(max(it.fma for it in every), max(it.copy for it in every), max(matrix, default=None))
 

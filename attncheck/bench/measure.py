@@ -13,7 +13,7 @@ import numpy as np
 
 from attncheck.backends.base import BackendUnavailable, CannotRequest, Request
 from attncheck.bench import floor, memory, parts, rates
-from attncheck.bench.adapter import adapter
+from attncheck.bench.adapter import Adapter, adapter
 from attncheck.bench.awaiting import Interrupted, awaited
 from attncheck.bench.contenders import Contender
 from attncheck.bench.events import (
@@ -117,9 +117,9 @@ def bench(
             ready += [started] if isinstance(started, StationReady) else []
             yield started
         there = [it for it in contenders if it.of in {started.backend for started in ready}]
-        known = floor.best([it.rates for it in ready if it.rates is not None])
+        measured = [(adapter(it.hello), it.rates) for it in ready if it.rates is not None]
         for case in cases if there and not options.cancelled.is_set() else ():
-            told = awaited(partial(_case, case, there, stations, known, options), options.cancelled, end)
+            told = awaited(partial(_case, case, there, stations, measured, options), options.cancelled, end)
             if told is not None:
                 yield told
             if options.cancelled.is_set():
@@ -148,7 +148,7 @@ def _case(
     scenario: Scenario,
     contenders: Sequence[Contender],
     stations: Mapping[str, Station],
-    rates: Rates | None,
+    measured: Sequence[tuple[Adapter, Rates]],
     options: Options,
 ) -> CaseRefused | CaseTimed | None:
     """What came of a case; None where the call was interrupted before anybody was timed."""
@@ -175,7 +175,10 @@ def _case(
             timings.append(found)
     by_label = {it.label: it for it in _timed(known, ready, options)}
     asked = work(problem)
-    done = tuple(floor.believed(by_label.get(it.label, it), asked, scenario.dtype, rates) for it in timings)
+    done = tuple(
+        floor.believed(by_label.get(it.label, it), asked, scenario.dtype, floor.best(it.adapter, measured))
+        for it in timings
+    )
     words = command_line(scenario)
     if options.cancelled.is_set() and not any(it.timed for it in done):
         return None

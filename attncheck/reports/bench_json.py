@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from attncheck import __version__
+from attncheck.backends.base import Hello
 from attncheck.bench import comparison
-from attncheck.bench.adapter import adapter
+from attncheck.bench.adapter import NOWHERE, Adapter, adapter
 from attncheck.bench.baseline import Baseline, Known, Ratio
 from attncheck.bench.events import (
     BenchEvent,
@@ -170,12 +171,14 @@ def baseline(path: Path) -> Baseline:
     """The ratios that a document holds. Raises Unreadable, also where it holds none."""
     found = read(path)
     rows: dict[tuple[str, str], Known] = {}
+    adapters = {it.name: adapter(Hello(it.versions, it.device)) for it in found.backends}
     for number, case in enumerate(found.cases):
+        placed = [_Placed(row, adapters.get(row.backend, NOWHERE)) for row in case.rows]
         for index, row in enumerate(case.rows):
             place = f"cases.{number}.rows.{index}"
             if (case.id, row.label) in rows:
                 raise _wrong(path, place, f"a second row of {row.label} on {case.id}, of which there can be one")
-            rows[case.id, row.label] = Known(case.digest, dict(_ratios(path, place, row, case.rows)))
+            rows[case.id, row.label] = Known(case.digest, dict(_ratios(path, place, placed[index], placed)))
     if not any(known.ratios for known in rows.values()):
         raise Unreadable(
             f"{path} holds no ratio: in none of its cases ({len(found.cases)}) was a contender timed beside the naive "
@@ -185,12 +188,37 @@ def baseline(path: Path) -> Baseline:
     return Baseline(rows, found.interrupted, found.software, made_with)
 
 
-def _ratios(path: Path, place: str, row: RowEntry, rows: Sequence[RowEntry]) -> Iterator[tuple[str, Ratio]]:
-    """Those that are not of a row to itself."""
-    said = {comparison.NAIVE: row.to_naive, comparison.WEBGPU: row.to_ort_webgpu}
+@dataclass(frozen=True)
+class _Placed:
+    """A row with what it was computed on, which stands with its backend."""
+
+    entry: RowEntry
+    adapter: Adapter
+
+    @property
+    def backend(self) -> str:
+        return self.entry.backend
+
+    @property
+    def label(self) -> str:
+        return self.entry.label
+
+    @property
+    def use(self) -> str:
+        return self.entry.use
+
+    @property
+    def timed(self) -> bool:
+        return self.entry.timed
+
+
+def _ratios(path: Path, place: str, row: _Placed, rows: Sequence[_Placed]) -> Iterator[tuple[str, Ratio]]:
+    """Those that are not of a row to itself, nor to one on another adapter, which were written once."""
+    said = {comparison.NAIVE: row.entry.to_naive, comparison.WEBGPU: row.entry.to_ort_webgpu}
+    elsewhere = comparison.elsewhere(row, rows)
     for name, anchor in comparison.anchors(row, rows).items():
         value = said[name]
-        if value is None or anchor is row:
+        if value is None or anchor is row or name in elsewhere:
             continue
         if anchor is None or not (anchor.timed and row.timed):
             raise _wrong(path, place, f"a ratio to {name} is allowed where both were timed, and they were not")
@@ -265,7 +293,7 @@ def _row(timing: Timing, timings: Sequence[Timing]) -> RowEntry:
         p90=None if of is None else of.p90,
         apart=None if moving is None else moving.median,
         to_naive=comparison.against(timing, comparison.naive_of(timing, timings)),
-        to_ort_webgpu=comparison.against(timing, comparison.webgpu_of(timings)),
+        to_ort_webgpu=comparison.against(timing, comparison.webgpu_of(timing, timings)),
         seconds=timing.seconds,
         parts=tuple(PartEntry(it.name, it.apart, it.alone, it.median) for it in timing.parts),
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from attncheck.bench import comparison, floor
-from attncheck.bench.adapter import adapter
-from attncheck.bench.events import BenchEvent, CaseTimed, StationReady, Timing
+from attncheck.bench.adapter import Adapter, adapter
+from attncheck.bench.events import BenchEvent, CaseTimed, Rates, StationReady, Timing
 from attncheck.reports.bench_table import digits, duration
 
 LEFT, WIDTH, BAR, GAP, TOP = 330, 560, 16, 26, 60
@@ -34,17 +34,17 @@ class Group:
 
 
 def text(events: Sequence[BenchEvent]) -> str:
-    """The picture: shares of the floor where the adapter's rates say one, else speed in relation to the slowest."""
+    """The picture: shares of the floor where adapters' rates say one, else speed in relation to the slowest."""
     ready = [event for event in events if isinstance(event, StationReady)]
     ratios_only = any(not adapter(event.hello).speaks for event in ready)
-    rates = None if ratios_only else floor.best([event.rates for event in ready if event.rates is not None])
+    measured = [(adapter(event.hello), event.rates) for event in ready if event.rates is not None]
     cases = [event for event in events if isinstance(event, CaseTimed)]
-    if rates is not None:
-        groups = [_by_floor(case, floor.seconds(case.work, case.dtype, rates)) for case in cases]
+    if measured and not ratios_only:
+        groups = [_by_floor(case, measured) for case in cases]
         axis = "share of what the adapter could do at its measured rates"
     else:
         groups = [_by_slowest(case) for case in cases]
-        axis = "times as fast as the slowest of the case, each doubling as long"
+        axis = "times as fast as the slowest of the case on the same adapter, each doubling as long"
     return _svg([group for group in groups if group.bars], axis)
 
 
@@ -52,20 +52,23 @@ def _timed(case: CaseTimed) -> list[Timing]:
     return [timing for timing in case.timings if timing.timed]
 
 
-def _by_floor(case: CaseTimed, floor: float) -> Group:
+def _by_floor(case: CaseTimed, measured: Sequence[tuple[Adapter, Rates]]) -> Group:
     bars = []
     for timing in _timed(case):
         median = timing.summary.median
-        share = floor / median
+        rates = floor.best(timing.adapter, measured)
+        share = 0.0 if rates is None else floor.seconds(case.work, case.dtype, rates) / median
+        told = "" if rates is None else f"{100 * share:.1f}%  "
         rate = f"{digits(case.work.flop / median / 1e12)} TFLOP/s, {digits(case.work.bytes / median / 1e9)} GB/s"
-        bars.append(Bar(timing.label, min(1.0, share), f"{100 * share:.1f}%  {duration(median)}  {rate}"))
+        bars.append(Bar(timing.label, min(1.0, share), f"{told}{duration(median)}  {rate}"))
     return Group(case.case, tuple(bars))
 
 
 def _by_slowest(case: CaseTimed) -> Group:
     timed = _timed(case)
-    slowest = max(timed, key=lambda timing: timing.summary.median, default=None)
-    ratios = [comparison.against(timing, slowest) or 1.0 for timing in timed]
+    ratios = [
+        max(comparison.against(it, other) or 1.0 for other in timed if it.adapter.same(other.adapter)) for it in timed
+    ]
     longest = max([2.0, *ratios])
     return Group(
         case.case,

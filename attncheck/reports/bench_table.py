@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attncheck.bench import comparison, floor
 from attncheck.bench.adapter import Adapter, adapter
 from attncheck.bench.baseline import Compared
@@ -27,7 +29,12 @@ SPARED = ("p10", "p90", "apart")
 
 WIDE = 2 + LABEL + NUMBER * len(TITLES) + len("  gpu timestamps")
 SOFTWARE = "a software adapter: its absolute speed says nothing, so that only ratios are shown"
-UNKNOWN = "whether its adapter is hardware or software cannot be known here, so that only ratios are shown"
+UNKNOWN = (
+    "whether its adapter is hardware or software cannot be known here: only ratios are shown, and these may be to "
+    "another adapter"
+)
+ACROSS = "-"
+ELSEWHERE = "it computes on another adapter than what it would be held against, which would say nothing of a kernel"
 RIGHT = "right, and not timed"
 
 
@@ -51,7 +58,8 @@ class Table:
     def __init__(self, width: int | None) -> None:
         self._width = width
         self._adapters: list[Adapter] = []
-        self._rates: dict[str, Rates] = {}
+        self._rates: list[tuple[Adapter, Rates]] = []
+        self._apart = False
         self._timed = 0
         self._others = 0
 
@@ -69,7 +77,8 @@ class Table:
             case BenchFinished():
                 spared = f"{', '.join(SPARED)} and the clock: in {WIDE} columns, or in --report json=FILE"
                 hint = [] if self._ratios_only or not self._narrow else [line(spared)]
-                return [BLANK, *hint, line(self._closing(event))]
+                across = paragraph(f"{ACROSS}: {ELSEWHERE}", self._width, "") if self._apart else []
+                return [BLANK, *across, *hint, line(self._closing(event))]
         return []
 
     def _ready(self, event: StationReady) -> list[Line]:
@@ -78,7 +87,7 @@ class Table:
         versions = ", ".join(f"{package} {version}" for package, version in event.hello.versions.items())
         told = [f"{event.backend}: {name} ({versions})"]
         if event.rates is not None:
-            self._rates[event.backend] = event.rates
+            self._rates.append((adapter(event.hello), event.rates))
         where = adapter(event.hello)
         self._adapters.append(where)
         if not where.speaks:
@@ -136,12 +145,8 @@ class Table:
 
     def _cells(self, event: CaseTimed, timing: Timing) -> dict[str, str]:
         """What stands under each title."""
-        ratios = [
-            comparison.against(timing, comparison.naive_of(timing, event.timings)),
-            comparison.against(timing, comparison.webgpu_of(event.timings)),
-        ]
         of, moving = timing.summary, timing.moving
-        rates = floor.best(list(self._rates.values()))
+        rates = floor.best(timing.adapter, self._rates)
         least = None if rates is None else floor.seconds(event.work, event.dtype, rates)
         absolute = [
             *(duration(it) for it in (of.median, of.p10, of.p90)),
@@ -151,8 +156,15 @@ class Table:
             "" if least is None else f"{100 * least / of.median:.1f}%",
         ]
         told = absolute if timing.adapter.speaks else [""] * len(absolute)
-        relative = ["" if ratio is None else digits(ratio) for ratio in ratios]
-        return dict(zip(TITLES, [*told, *relative], strict=True))
+        return dict(zip(TITLES, [*told, *self._ratios(event, timing)], strict=True))
+
+    def _ratios(self, event: CaseTimed, timing: Timing) -> Iterator[str]:
+        """Those under x naive and x ort."""
+        elsewhere = comparison.elsewhere(timing, event.timings)
+        self._apart |= bool(elsewhere)
+        for name, anchor in comparison.anchors(timing, event.timings).items():
+            ratio = comparison.against(timing, anchor)
+            yield ACROSS if name in elsewhere else "" if ratio is None else digits(ratio)
 
     def _closing(self, event: BenchFinished) -> str:
         ended = ", interrupted" if event.interrupted else ""

@@ -50,6 +50,7 @@ def test_cases_are_timed_on_every_kernel_and_software_is_spoken_of_in_ratios(fol
         naive, online, runtime = case["rows"]
         assert [row["label"] for row in case["rows"]] == ["wgsl naive", "wgsl online", "ort-cpu"]
         assert naive["to_naive"] == 1.0
+        assert runtime["to_naive"] is None, "it computes on the processor"
         assert online["to_naive"] == pytest.approx(naive["median"] / online["median"])
         for row in case["rows"]:
             assert row["verdict"] == "pass"
@@ -143,8 +144,9 @@ def test_onnx_runtime_tells_of_its_kernels_where_its_provider_is_built_in_and_of
         f"[backends.{name}]\nuse = 'ort-webgpu'\nrequirements = {json.dumps(them)}\nenvironment = {{ {environment} }}\n"
         for name, them in packages.items()
     )
+    tables += f"[backends.own]\nuse = 'wgsl'\nenvironment = {{ {environment} }}\n"
     (folder / "attncheck.toml").write_text(tables, encoding="utf-8")
-    words = ("--backend", "built-in", "--backend", "plugin", "--backend", "wgsl", "--kernel", "online", "--runs", "3")
+    words = ("--backend", "built-in", "--backend", "plugin", "--backend", "own", "--kernel", "online", "--runs", "3")
     ran = attncheck("bench", "mine.yaml::decode", *words, "--report", "json=bench.json", folder=folder, timeout=600.0)
     assert ran.code == ExitCode.OK, ran.stderr
     (case,) = report(folder)["cases"]

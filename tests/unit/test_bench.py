@@ -20,6 +20,7 @@ from attncheck.backends.registry import Settings
 from attncheck.backends.tables import Table
 from attncheck.backends.wgsl import Wgsl
 from attncheck.bench import comparison, floor, memory, rates, sampling
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.contenders import contenders
 from attncheck.bench.events import Part, Rates, Timing
 from attncheck.bench.interleave import turns
@@ -257,11 +258,11 @@ def test_ratios_are_how_many_times_as_fast_and_leave_out_what_is_apart() -> None
     naive = [comparison.naive_of(it, every) for it in every]
     assert [it is every[0] for it in naive] == [True] * 5, "where a backend has none, another's"
     assert [comparison.against(it, naive[0]) for it in every] == [1.0, 4.0, 2.0, 0.5, None]
-    webgpu = comparison.webgpu_of(every)
+    webgpu = comparison.webgpu_of(every[0], every)
     assert [comparison.against(it, webgpu) for it in every] == [2.0, 8.0, 4.0, 1.0, None]
     named = [every[0], replace(every[3], backend="built-in", label="built-in"), replace(every[3], seconds=())]
-    assert comparison.webgpu_of(named) is named[1], "whatever its name, as its table says what it is"
-    assert comparison.webgpu_of(named[::-1]) is named[1], "one that was timed"
+    assert comparison.webgpu_of(named[0], named) is named[1], "whatever its name, as its table says what it is"
+    assert comparison.webgpu_of(named[0], named[::-1]) is named[1], "one that was timed"
     assert comparison.against(every[1], None) is None
     moving = every[1].moving
     assert moving is not None
@@ -404,6 +405,33 @@ def test_inputs_that_no_device_takes_come_from_the_host_and_that_is_said() -> No
     assert told["note"] == given.note
     there = timing.resident(opened, payload, case.inputs, 3, "cpu")
     assert (there.device, there.note, len(there.sets)) == ("cpu", "", 1)
+
+
+H200, L4, CPU = Adapter("hardware", "NVIDIA H200"), Adapter("hardware", "NVIDIA L4"), Adapter("processor")
+
+
+def test_ratios_are_those_within_one_adapter() -> None:
+    slow, fast = replace(timing("slow naive", 8.0), adapter=L4), replace(timing("fast naive", 1.0), adapter=H200)
+    other = replace(timing("fast-unbounded online", 0.5), adapter=H200)
+    torch = replace(timing("torch", 2.0), adapter=H200)
+    runtime, cpu = replace(timing("ort-webgpu", 4.0), adapter=L4), replace(timing("ort-cpu", 99.0), adapter=CPU)
+    every = [slow, fast, other, torch, runtime, cpu]
+    assert [comparison.naive_of(it, every) for it in every] == [slow, fast, fast, fast, slow, None]
+    assert [comparison.webgpu_of(it, every) for it in every] == [runtime, None, None, None, runtime, None]
+    both = {comparison.NAIVE, comparison.WEBGPU}
+    assert [comparison.elsewhere(it, every) for it in (slow, other, cpu)] == [set(), {comparison.WEBGPU}, both]
+    assert comparison.elsewhere(cpu, [cpu]) == set()
+
+
+def test_the_rates_of_an_adapter_are_the_best_of_the_backends_on_it() -> None:
+    measured = [(H200, Rates(4.0, 10.0)), (L4, Rates(9.0, 9.0, 9.0)), (H200, Rates(5.0, 8.0, 7.0))]
+    assert floor.best(H200, measured) == Rates(5.0, 10.0, 7.0)
+    assert floor.best(L4, measured) == Rates(9.0, 9.0, 9.0)
+    assert floor.best(CPU, measured) is None
+    nameless = Adapter("hardware")
+    assert floor.best(nameless, measured) is None, "it may be either"
+    assert floor.best(nameless, measured[:1]) == Rates(4.0, 10.0)
+    assert floor.best(Adapter("unknown"), measured[:1]) is None, "it may be software"
 
 
 def clocked(*seconds: float) -> Timing:

@@ -27,13 +27,32 @@ LLVMPIPE = {"adapter": "llvmpipe", "software": True}
     ({"provider": "DmlExecutionProvider"}, Adapter("unknown")),
     ({"provider": "CUDAExecutionProvider", "providers": []}, Adapter("hardware")),
     ({"provider": "kernel.py", "function": "attention"}, Adapter("unknown")),
-    ({"provider": "CPUExecutionProvider"}, Adapter("processor", "CPUExecutionProvider")),
-    ({"device": "cpu", "provider": "cpu"}, Adapter("processor", "cpu")),
+    ({"provider": "CPUExecutionProvider"}, Adapter("processor")),
+    ({"device": "cpu", "provider": "cpu"}, Adapter("processor")),
     ({"device": "cuda:0", "provider": "NVIDIA H200"}, Adapter("hardware", "NVIDIA H200")),
     ({"device": "mps", "provider": "mps"}, Adapter("hardware")),
 ])  # fmt: skip
 def test_a_hello_says_on_what_its_worker_computes(device: Mapping[str, Any], found: Adapter) -> None:
     assert adapter(Hello({}, device)) == found
+
+
+@pytest.mark.parametrize(("first", "second", "same"), [
+    (Adapter("hardware", "NVIDIA H200"), Adapter("hardware", "NVIDIA H200"), True),
+    (Adapter("hardware", "NVIDIA H200"), Adapter("hardware", "NVIDIA L4"), False),
+    (Adapter("hardware", "AMD Radeon RX 7900 XTX (RADV NAVI31)"), Adapter("hardware", "AMD Radeon RX 7900 XTX"), True),
+    (Adapter("hardware", "NVIDIA H200"), Adapter("hardware"), True),
+    (Adapter("hardware", "NVIDIA H200"), Adapter("unknown"), True),
+    (Adapter("hardware", "NVIDIA H200"), Adapter("unknown", "A third"), False),
+    (Adapter("software", "llvmpipe (LLVM 15)"), Adapter("software", "SwiftShader (Subzero)"), False),
+    (Adapter("software", "llvmpipe (LLVM 15)"), Adapter("software", "llvmpipe (LLVM 19)"), False),
+    (Adapter("software", "llvmpipe"), Adapter("hardware"), False),
+    (Adapter("software", "llvmpipe"), Adapter("processor"), False),
+    (Adapter("unknown"), Adapter("processor"), False),
+    (Adapter("processor"), Adapter("processor"), True),
+])  # fmt: skip
+def test_an_adapter_is_known_by_its_name(first: Adapter, second: Adapter, same: bool) -> None:
+    assert first.same(second) is same
+    assert second.same(first) is same
 
 
 @pytest.mark.parametrize(("opened", "offered", "found"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -125,6 +126,48 @@ def test_beside_hardware_the_row_of_an_unknown_adapter_has_ratios_alone() -> Non
     *_, own, other = written(StationReady("wgsl", Hello({}, GPU), RATES), StationReady("it", UNKNOWN), case).split("\n")
     assert "80.0ms" in own
     assert other.split() == ["ort-webgpu", "7.84", "1.00", "gpu", "timestamps"]
+
+
+SLOW, CPU = Adapter("hardware", "Slow GPU"), Adapter("processor")
+MIXED: list[BenchEvent] = [
+    StationReady("wgsl", Hello({}, GPU), RATES),
+    StationReady("slow", Hello({}, {**GPU, "adapter": "Slow GPU"}), Rates(fma=6e12, copy=4e11)),
+    StationReady("ort-cpu", Hello({}, {"provider": "CPUExecutionProvider"})),
+    replace(
+        DECODE,
+        timings=(
+            row("wgsl naive", 2e-3), row("wgsl online", 80e-6),
+            replace(row("slow naive", 8e-3), adapter=SLOW), replace(row("slow online", 800e-6), adapter=SLOW),
+            replace(row("ort-cpu", 5e-2), adapter=CPU),
+        ),
+    ),
+    BenchFinished(1.0, interrupted=False),
+]  # fmt: skip
+
+
+def test_each_adapter_has_its_own_rates_and_anchors() -> None:
+    assert_golden("bench-adapters.txt", written(*MIXED) + "\n")
+    rows = json.loads(bench_json.text(MIXED))["cases"][0]["rows"]
+    assert [row["to_naive"] for row in rows] == [1.0, pytest.approx(25.0), 1.0, pytest.approx(10.0), None]
+    shares = ["3.4%", "83.9%", "8.4%", "83.9%"]
+    assert re.findall(r"[0-9.]+%", bench_plot.text(MIXED).partition("<rect x")[2]) == shares
+
+
+def test_a_picture_without_floors_holds_against_the_slowest_on_the_same_adapter() -> None:
+    software = on(SOFTWARE, DECODE)
+    other = replace(row("ort-cpu", 5e-2), adapter=CPU)
+    ready = StationReady("wgsl", Hello({}, {**GPU, "software": True}), RATES)
+    drawn = bench_plot.text([ready, replace(software, timings=(*software.timings, other))])
+    assert re.findall(r">([0-9.]+)x<", drawn) == ["1.00", "25.0", "1.00"]
+
+
+def test_a_ratio_across_adapters_of_an_older_report_is_passed_over(tmp_path: Path) -> None:
+    document = json.loads(bench_json.text(MIXED))
+    document["cases"][0]["rows"][-1]["to_naive"] = 0.04
+    (tmp_path / "b.json").write_text(json.dumps(document), encoding="utf-8")
+    known = bench_json.baseline(tmp_path / "b.json")
+    assert known.rows["bench.yaml::decode", "ort-cpu"].ratios == {}
+    assert known.rows["bench.yaml::decode", "slow online"].ratios["naive"].to == "slow naive"
 
 
 def test_what_the_processor_is_made_for_has_an_absolute_speed() -> None:

@@ -75,6 +75,20 @@ def test_naive_and_online_are_compared_at_three_lengths() -> None:
     assert [it.reached for it in found] == ["-", "then", "-"]
 
 
+def test_what_was_timed_on_another_adapter_is_in_no_target() -> None:
+    def station(name: str, adapter: str, copy: float) -> StationEntry:
+        device = {"adapter": adapter, "software": False}
+        return StationEntry(name, started=True, device=device, rates=RatesEntry(fma=1.0, copy=copy, matrix=None))
+
+    stations = (station("wgsl", "NVIDIA H200", 500.0), station("wgsl-other", "NVIDIA L4", 900.0))
+    rows = {"wgsl decode": 2.5, "wgsl-other decode": 1.0}
+    case = CaseEntry(f"b.yaml::{DECODE}", "", "", "", "", "float16", 1, 0, 1000, tuple(row(*it) for it in rows.items()))
+    found = targets(Report(Bench(FORMAT, "1", False, 1.0, False, {}, stations, (case,))))
+    seen = next(it.seen for it in found if it.name == "D1")
+    assert seen is not None
+    assert seen.value == pytest.approx(1000 / 2.5 / 500)
+
+
 def test_every_case_that_a_target_asks_for_is_shipped() -> None:
     every = {name: {"wgsl online": 1.0, "wgsl naive": 1.0, "ort-webgpu": 1.0, "torch flash": 1.0} for name in NAMES}
     for rows in every.values():
