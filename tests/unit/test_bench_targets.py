@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import TypeAdapter
 
+from attncheck.backends.registry import Settings
+from attncheck.backends.tables import read
+from attncheck.bench.contenders import contenders
 from attncheck.reports.bench_json import FORMAT, Bench, CaseEntry, RatesEntry, RowEntry, StationEntry
 from attncheck.scenario import load
+from attncheck.scenario.model import Kernel
 from attncheck.shipped import scenarios_dir
 from benchmarks.targets import Report, Target, table, targets
 
@@ -25,9 +33,12 @@ def row(label: str, median: float | None) -> RowEntry:
     )
 
 
-def report(medians: Mapping[str, Mapping[str, float | None]]) -> Report:
+def report(medians: Mapping[str, Mapping[str, float | None]], more: tuple[RowEntry, ...] = ()) -> Report:
+    """Of these medians by case and label, and of `more` rows in every case."""
     cases = tuple(
-        CaseEntry(name, "", "", "", "all rows", "float16", flop, 0, 1000, tuple(row(*it) for it in rows.items()))
+        CaseEntry(
+            name, "", "", "", "all rows", "float16", flop, 0, 1000, (*(row(*it) for it in rows.items()), *more)
+        )
         for name, rows in medians.items()
         for flop in (100 if name == PREFILL else 200,)
     )
@@ -98,6 +109,22 @@ def test_every_case_that_a_target_asks_for_is_shipped() -> None:
 
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_call_that_the_page_gives_times_all_that_the_targets_ask_for_without_robustness_too() -> None:
+    page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
+    given = page.partition("all that the targets ask for in one call")[2].partition("python -m benchmarks.targets")[0]
+    written = [line[4:] for line in given.splitlines() if line.startswith("    ")]
+    tables = tomllib.loads("\n".join(written[: written.index("pip install 'attncheck[dawn,torch]'")]))["backends"]
+    settings = Settings(tables={name: read(name, table, ROOT) for name, table in tables.items()})
+    words = shlex.split(given.partition("python -m attncheck bench")[2].replace("\\\n", " "))
+    assert words[0] == "scenarios/bench.yaml"
+    names = [words[at + 1] for at, word in enumerate(words) if word == "--backend"]
+    timed = contenders(names, [it for it in get_args(Kernel) if it != "auto"], settings)
+    rows = tuple(replace(row(it.label, 1.0), backend=it.of, use=it.use, kernel=it.kernel) for it in timed)
+    every = report({name: {} for name in NAMES}, rows)
+    assert all(it.seen is not None for it in targets(every))
+    assert any(it.of == "wgsl-dawn-unbounded" and settings.tables[it.of].robustness is False for it in timed)
 
 
 def test_the_page_shows_what_the_kept_run_says() -> None:
