@@ -24,7 +24,7 @@ from attncheck.cli import configuration, options, overwriting, selection
 from attncheck.cli.choosing import known, placing, serving
 from attncheck.cli.messages import Stop, error, progress, unstarted
 from attncheck.cli.output import Bar, Printer
-from attncheck.cli.reported import Wish, check_writable, put
+from attncheck.cli.reported import Wish, check, check_writable, put
 from attncheck.cli.session import interruptible
 from attncheck.engine.worker import START_LIMIT
 from attncheck.reports import bench_json, bench_plot, bench_table
@@ -44,7 +44,8 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
         return ExitCode.OK
     wishes = tuple(map(Wish.read, given["report"]))
     plot = Path(given["plot"]) if given["plot"] is not None else None
-    check_writable([*(wish.path for wish in wishes if wish.path is not None), *([plot] if plot is not None else [])])
+    check(wishes)
+    check_writable([plot] if plot is not None else [])
     overwriting.refuse_in_call(ctx.obj, given)
     before = _baseline(given)
     if before is not None:
@@ -54,8 +55,9 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     files += [(plot, bench_plot.text(events))] if plot is not None else []
     written = [put(path, text) for path, text in files]
     code = _code(events, interrupted=not any(isinstance(it, BenchFinished) and not it.interrupted for it in events))
-    if before is not None and code is ExitCode.OK:
-        code = _compare(events, before, given)
+    if before is not None and code in (ExitCode.OK, ExitCode.FAILED, ExitCode.BACKEND):
+        held = _compare(events, before, given)
+        code = held if code is ExitCode.OK else code
     return code if all(written) or code is ExitCode.INTERRUPTED else ExitCode.INTERNAL
 
 

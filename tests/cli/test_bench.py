@@ -180,6 +180,7 @@ def test_a_case_that_does_not_fit_is_refused_and_nothing_timed_is_exit_code_5(fo
         (("--backend", "wgsl", "--backend", "wgsl"), ExitCode.USAGE, "a backend is named twice"),
         (("--report", "json=nowhere/b.json"), ExitCode.USAGE, "there is no folder nowhere"),
         (("--report", "html=b"), ExitCode.USAGE, "names no format"),
+        (("--report", "json", "--report", "json"), ExitCode.USAGE, "two reports cannot share stdout"),
         (("--adapter", "no-such"), ExitCode.BACKEND, "no adapter matches 'no-such'"),
         (("-k", "nothing"), ExitCode.NOTHING, "leaves none of 2 cases"),
     ],
@@ -202,6 +203,10 @@ def test_a_run_is_held_against_a_former_one_and_drawn(folder: Path) -> None:
     fell = attncheck(*words, "--baseline", "bench.json", "--fail-below", "10000", folder=folder)
     assert fell.code == ExitCode.FAILED
     assert "--fail-below 10000: 1 ratio fell below that share of the baseline's" in fell.stderr
+    (folder / "attncheck.toml").write_text('[backends.gone]\nuse = "ort-cpu"\npython = "/nowhere"\n', encoding="utf-8")
+    beside = attncheck(*words, "--backend", "wgsl", "--backend", "gone", "--baseline", "bench.json", folder=folder)
+    assert beside.code == ExitCode.BACKEND, "of what was timed all the same the ratios are told"
+    assert "wgsl online / naive" in beside.stdout
     other = attncheck("bench", "mine.yaml::prefill", *words[2:], "--baseline", "bench.json", folder=folder)
     assert other.code == ExitCode.NOTHING
     assert "it has none of these cases\nnothing was run" in other.stderr
