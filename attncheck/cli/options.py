@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -115,7 +116,7 @@ class Bytes(_Number):
         text = value.strip().lower().removesuffix("ib").removesuffix("b")
         digits = text.rstrip("kmg")
         unit = text[len(digits) :]
-        if unit not in _UNITS or not digits.isdigit() or int(digits) == 0:
+        if unit not in _UNITS or re.fullmatch("0*[1-9][0-9]{0,18}", digits) is None:
             self.fail(f"{value!r} is not a size: write a whole number above zero, with K, M or G as in 4G", param, ctx)
         return int(digits) * _UNITS[unit]
 

@@ -15,6 +15,7 @@ import pytest
 
 from attncheck import __version__
 from attncheck.cli import inventory, main
+from attncheck.cli.options import Bytes
 from attncheck.graph import write
 from attncheck.scenario import load
 from attncheck.vocabulary import ExitCode, Flag
@@ -57,6 +58,14 @@ def test_no_option_takes_a_number_that_is_not_finite(name: str, word: str) -> No
         except click.BadParameter:
             continue
         assert not isinstance(value, int | float), f"{option.name} takes {word}"
+
+
+@pytest.mark.parametrize("size", ["0", "00M", "²G", "٣", "4.5G", "nan", "-1", pytest.param("9" * 5000, id="digits"), ""])
+def test_what_is_no_size_is_said_to_be_none(size: str) -> None:
+    """Python calls more than 0 to 9 digits, and reads no integer of more than 4300."""
+    with pytest.raises(click.BadParameter, match="is not a size"):
+        Bytes().convert(size, None, None)
+    assert Bytes().convert("007M", None, None) == 7 << 20
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
