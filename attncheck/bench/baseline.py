@@ -158,7 +158,8 @@ def _differs(events: Sequence[BenchEvent], baseline: Baseline) -> Iterator[str]:
     ready = [event for event in events if isinstance(event, StationReady)]
     software = any(not adapter(it.hello).speaks for it in ready)
     if software != baseline.software:
-        yield f"{'this run' if baseline.software else 'the baseline'} is one of hardware, and the other is not"
+        which, other = ("this run", "the baseline") if baseline.software else ("the baseline", "this run")
+        yield f"{which} is of hardware, and {other} is not"
     now = {it.backend: ran_on(it.hello.versions, it.hello.device) for it in ready}
     yield from departures(baseline.made_with, now)
 

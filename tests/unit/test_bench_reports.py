@@ -398,7 +398,7 @@ def test_a_baseline_of_another_adapter_or_one_that_was_interrupted_is_told_as_su
     found = compared([other, DECODE], known)
     assert found.differs == (
         "the baseline was interrupted: it holds what was timed until then",
-        "the baseline is one of hardware, and the other is not",
+        "the baseline is of hardware, and this run is not",
         "wgsl: wgpu was 0.32.0, is 0.33.0",
         "wgsl: adapter was Some GPU, is llvmpipe",
         "ort-webgpu is in the baseline and did not run here",
