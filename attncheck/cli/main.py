@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from attncheck import __version__
+from attncheck.cli import streams
 from attncheck.cli.messages import FULL, Stop, error
 from attncheck.vocabulary import Answer, ExitCode
 
@@ -126,6 +127,7 @@ def _configure(ctx: click.Context, *, defaults: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run attncheck and exit; every way to fail gets its exit code here."""
+    streams.complete()
     # Before NumPy is imported. One thread: the cores are the backends', and the oracle adds up in one order everywhere.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(invoke(sys.argv[1:] if arguments is None else arguments))

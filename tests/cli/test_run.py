@@ -302,6 +302,43 @@ def test_where_the_reader_leaves_early_every_command_ends_quietly_with_the_code_
         assert json.loads((folder / "report.json").read_text(encoding="utf-8"))["interrupted"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="the shell of other systems closes no streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["run", *PASSING, "--report", "json=report.json"], ExitCode.OK),
+        (["run", *PASSING, "--report", "json"], ExitCode.OK),
+        (["run", "--case", "op=nothing"], ExitCode.USAGE),
+        (["bench", "--case", "op=gqa q_len=2", "--runs", "1", "--report", "json=report.json"], ExitCode.OK),
+        (["show", "--case", "op=gqa q_len=1"], ExitCode.OK),
+        (["doctor"], ExitCode.OK),
+        (["explain"], ExitCode.OK),
+        (["nonsense"], ExitCode.USAGE),
+        ([], ExitCode.USAGE),
+        (["--help"], ExitCode.OK),
+    ],
+    ids=lambda it: " ".join(it) if isinstance(it, list) else str(it),
+)
+def test_where_a_stream_is_closed_from_the_beginning_every_command_does_its_work(
+    words: list[str], code: ExitCode, closed: str, folder: Path
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "attncheck", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120.0,
+        check=False,
+    )
+    assert done.returncode == code
+    assert "Error" not in done.stderr
+    assert (code == ExitCode.USAGE) is (done.stderr != "") or "2>&-" in closed
+    if "json=report.json" in words:
+        assert not json.loads((folder / "report.json").read_text(encoding="utf-8"))["interrupted"]
+
+
 def test_help_answers_fast(folder: Path) -> None:
     attncheck("--help", folder=folder)
     began = time.perf_counter()
