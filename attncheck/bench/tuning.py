@@ -7,6 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attncheck.bench.events import CaseTimed
+from attncheck.graph import read, write
+from attncheck.kernels.draft import Limits
+from attncheck.kernels.roster import ROSTER
+from attncheck.problem import Problem
 from attncheck.scenario import Scenario, from_command_line
 
 GAIN = 1.05
@@ -56,14 +60,25 @@ class Asked:
     scenario: Scenario
 
 
-def asked(most: int, dtypes: Sequence[str], memory: int) -> tuple[Asked, ...]:
-    """Every case, the small ones first."""
+def asked(most: int, limits: Limits, memory: int) -> tuple[Asked, ...]:
+    """Every case that tells something on such an adapter, the small ones first."""
     return tuple(
         Asked(way, keys, dtype, from_command_line(way.axes(keys, dtype), memory))
         for way in ways(most)
-        for dtype in dtypes
+        for dtype in ("float32", *(["float16"] if _narrow(way, limits) else []))
         for keys in way.sizes
     )
+
+
+def _narrow(way: Way, limits: Limits) -> bool:
+    """Whether a kernel computes float16 alone: rules know no dtype, so that float32 decides about all others."""
+    plain, narrow = (_problem(way.axes(way.sizes[0], dtype)) for dtype in ("float32", "float16"))
+    return any(it.lacks(narrow, limits) is None and it.lacks(plain, limits) is not None for it in ROSTER.values())
+
+
+def _problem(axes: str) -> Problem:
+    case = write.build(from_command_line(axes))
+    return read.problem(case.model, case.inputs)
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,8 @@ def rules(way: Way, plain: Times, narrow: Times) -> list[Rule]:
     """The rules of one way, the first that holds deciding.
 
     plain    times in float32
-    narrow   times in float16: kernels that compute nothing else come before the others, as they pass over the rest
+    narrow   times in float16, empty where no kernel computes that alone: such a kernel comes before the others, as it
+             passes over the rest
     """
     everywhere = {kernel for of in plain.values() for kernel in of}
     only = {kernel for of in narrow.values() for kernel in of} - everywhere

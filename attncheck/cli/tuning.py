@@ -14,6 +14,7 @@ import psutil
 
 from attncheck.backends.base import Hello
 from attncheck.backends.registry import kind_of
+from attncheck.backends.wgsl import limits
 from attncheck.bench import measure, tuning
 from attncheck.bench.contenders import Contender, contenders
 from attncheck.bench.events import CaseTimed, StationFailed
@@ -45,8 +46,7 @@ def run(ctx: click.Context, given: Mapping[str, Any]) -> ExitCode:
     software = bool(hello.device["software"])
     memory = psutil.virtual_memory().total // 2
     most = given["most_keys"] or (MOST_SOFTWARE if software else MOST)
-    dtypes = ("float32", "float16") if hello.device["f16"] else ("float32",)
-    cases = tuning.asked(most, dtypes, memory)
+    cases = tuning.asked(most, limits(hello), memory)
     timed, code = _timed(cases, everyone, given["runs"], memory)
     if code is not ExitCode.OK:
         return code

@@ -21,6 +21,7 @@ def test_rules_are_measured_written_and_taken(folder: Path) -> None:
     assert f"{len(load(folder / 'mine.toml'))} rules written to mine.toml" in ran.stdout
     assert "decode float32 32" in ran.stdout
     assert "prefill float32 32" in ran.stdout
+    assert "float16" not in ran.stdout, "no kernel here computes that alone"
     (folder / "mine.toml").write_text(
         '[[rule]]\nkernel = "online"\nleast_keys = 3\nmeasured = "by hand"\n', encoding="utf-8"
     )

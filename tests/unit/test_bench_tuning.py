@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.device import work
 
 DECODE, PREFILL = ways(65536)
 SOFTWARE = Limits(binding_bytes=1 << 30, workgroups=65535, f16=True, software=True)
+MATRIX = replace(SOFTWARE, software=False, matrix=True, workgroup_bytes=48 << 10, invocations=1024)
 
 
 def found(way: Way, plain: Times, narrow: Times | None = None) -> list[tuple[str, int]]:
@@ -29,8 +31,15 @@ def test_sizes_double_and_prompts_stay_short() -> None:
     assert DECODE.sizes[-1] == 65536
     assert PREFILL.sizes[-1] == 4096
     assert [way.sizes for way in ways(64)] == [(32, 64), (32, 64)]
-    assert {it.scenario.q_len for it in asked(64, ("float32",), 1 << 30) if it.way.decodes} == {(1,)}
-    assert [it.scenario.kv_len for it in asked(64, ("float32",), 1 << 30)] == [(32,), (64,), (32,), (64,)]
+    assert {it.scenario.q_len for it in asked(64, SOFTWARE, 1 << 30) if it.way.decodes} == {(1,)}
+    assert [it.scenario.kv_len for it in asked(64, SOFTWARE, 1 << 30)] == [(32,), (64,), (32,), (64,)]
+
+
+def test_float16_is_timed_where_a_kernel_computes_nothing_else() -> None:
+    """Elsewhere no rule would follow from it."""
+    assert {it.dtype for it in asked(64, SOFTWARE, 1 << 30)} == {"float32"}
+    of_way = {(it.way.name, it.dtype) for it in asked(64, MATRIX, 1 << 30)}
+    assert of_way == {(way.name, dtype) for way in ways(64) for dtype in ("float32", "float16")}
 
 
 @pytest.mark.parametrize(("plain", "expected"), [
@@ -61,7 +70,7 @@ def timing(kernel: str, seconds: float) -> Timing:
 
 
 def test_times_are_taken_from_the_cases_of_their_way_and_dtype() -> None:
-    every = asked(64, ("float32", "float16"), 1 << 30)
+    every = asked(64, MATRIX, 1 << 30)
     needs = Work(1, 1, 1)
     cases = [
         CaseTimed(it.scenario.id, "", "", it.dtype, needs, "all rows", (timing("naive", it.keys), timing("x", 0)))
