@@ -26,9 +26,13 @@ def awaited(work: Callable[[], Found], cancelled: threading.Event, end: Callable
           on its thread, which does not keep the process alive
     """
     future: Future[Found] = Future()
-    threading.Thread(target=_do, args=(work, future), daemon=True).start()
-    while wait([future], timeout=POLL).not_done and not cancelled.is_set():
-        pass
+    try:
+        threading.Thread(target=_do, args=(work, future), daemon=True).start()
+        while wait([future], timeout=POLL).not_done and not cancelled.is_set():
+            pass
+    except KeyboardInterrupt:
+        end()  # whoever closes what the work still reads from would wait for it
+        raise
     if cancelled.is_set():
         end()
         if wait([future], timeout=SHORTLY).not_done:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -60,6 +62,18 @@ def test_arithmetic_of_our_own_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
     cancelled.set()
     with pytest.raises(Interrupted):
         awaited(never.wait, cancelled, ended.set)
+    assert ended.is_set()
+
+
+def test_a_caller_that_is_broken_off_takes_from_the_work_what_it_waits_for() -> None:
+    never, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        awaited(work, threading.Event(), ended.set)
     assert ended.is_set()
 
 
