@@ -194,10 +194,15 @@ fn product_of(word: vec4<u32>, q: Eight) -> vec4<f32> {
     return q.a * x.x + q.b * x.y + q.c * y.x + q.d * y.y + q.e * z.x + q.f * z.y + q.g * w.x + q.h * w.y;
 }
 
+// Whether a mask hides a key, of whose scores four are given, from all of the rows.
+fn hides(scores: vec4<f32>) -> bool {
+    return params.masked != 0u && all(scores < vec4<f32>(LIMIT));
+}
+
 // `sums` and a word of a value times the weights of four rows. What a mask hides from all of them may be NaN: 0 for it.
-fn add_value(sums: Eight, found: vec4<u32>, scores: vec4<f32>, weight: vec4<f32>) -> Eight {
+fn add_value(sums: Eight, found: vec4<u32>, hidden: bool, weight: vec4<f32>) -> Eight {
     var word = found;
-    if (params.masked != 0u && all((scores < vec4<f32>(LIMIT)) & (weight == vec4<f32>()))) {
+    if (hidden && all(weight == vec4<f32>())) {
         word = vec4<u32>();
     }
     if (WIDTH == 4u) {
@@ -328,8 +333,8 @@ fn main(
     var running_max = vec4<f32>(HIDDEN);
     var running_sum = vec4<f32>();
     var sums = Eight();
+    var start = begin + team * TILE;
     for (var step = begin; step < at.end; step += STEP) {
-        let start = step + team * TILE;
         let values = load_values(start + share, part, at);
         var q = Eight();
         q.a = queries_at(0u, part);
@@ -367,6 +372,7 @@ fn main(
         let y = scores_at(own_key + AT_ONCE);
         let z = scores_at(own_key + 2u * AT_ONCE);
         let w = scores_at(own_key + 3u * AT_ONCE);
+        let hidden = vec4<bool>(hides(x), hides(y), hides(z), hides(w));
         let top = max(max(running_max, max(x, y)), max(z, w));
         if (any(top > running_max)) {
             // Before the first visible key the sums are 0, and HIDDEN - HIDDEN is 0.
@@ -380,10 +386,11 @@ fn main(
         let weights_z = exp2(z - top);
         let weights_w = exp2(w - top);
         running_sum += (weights_x + weights_y) + (weights_z + weights_w);
-        sums = add_value(sums, values.a, x, weights_x);
-        sums = add_value(sums, values.b, y, weights_y);
-        sums = add_value(sums, values.c, z, weights_z);
-        sums = add_value(sums, values.d, w, weights_w);
+        sums = add_value(sums, values.a, hidden.x, weights_x);
+        sums = add_value(sums, values.b, hidden.y, weights_y);
+        sums = add_value(sums, values.c, hidden.z, weights_z);
+        sums = add_value(sums, values.d, hidden.w, weights_w);
+        start += STEP;
     }
 
     // The shares come to their common maximum.

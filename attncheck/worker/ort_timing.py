@@ -14,13 +14,14 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import onnxruntime as ort
+import waking
 from failure import Failure
 
 PROFILER, WALL = "profiler", "wall"
 KERNELS_A_RUN = 4
 """About so many kernels does a node of attention start: what a number of warm dispatches is divided by."""
 
-LEAST_WARM, WARM_SECONDS = 2, 0.5
+LEAST_WARM = 2
 IN_A_ROW = 4
 NO_KERNELS = "its profiler tells of no kernels: whole runs, with all that they copy"
 MOVING = ("copy", "memcpy")
@@ -72,12 +73,13 @@ def timed(
     bindings = [_binding(session, one, shared, given.device) for one in given.sets]
     wait = _waiting(open_session(payload["waiter"], False)) if given.device != "cpu" else None
     row = 1 if wait is None else IN_A_ROW
-    began, warmed = time.perf_counter(), 0
+    began, warmed, spent = time.perf_counter(), 0, 0.0
     while warmed < LEAST_WARM or (
-        warmed * KERNELS_A_RUN < warm and time.perf_counter() - began < WARM_SECONDS
+        spent < waking.MOST and (warmed * KERNELS_A_RUN < warm or spent < waking.least(warm))
     ):
-        _run(session, [bindings[warmed % len(bindings)]], wait)
-        warmed += 1
+        _run(session, [bindings[(warmed + each) % len(bindings)] for each in range(row)], wait)
+        warmed += row
+        spent = time.perf_counter() - began
     walls = [
         _run(session, [bindings[(warmed + at * row + each) % len(bindings)] for each in range(row)], wait)
         for at in range(runs)

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 import adapters
 import numpy as np
+import waking
 import wgpu
 
 TIMESTAMPS = "gpu timestamps"
@@ -29,9 +30,6 @@ QUERIES = 4096
 
 SINGLE = 64
 """Up to so many dispatches each is a part; of more, those that follow each other are one."""
-
-WARM_LEAST, WARM_MOST = 0.05, 0.5
-"""Seconds of work after which a GPU has left its idle clock: short dispatches take the first, long ones the second."""
 
 LEAD, LEAD_SECONDS = 3, 0.01
 """Runs in front of those that count, in the same submission, where a run takes less than so long: before them the
@@ -87,7 +85,7 @@ def parts_of(dispatches: List[Dict[str, Any]], apart: List[bool]) -> List[Part]:
 def timed(
     resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any], runs: int, warm: int
 ) -> Dict[str, Any]:
-    """See main.py: `runs` runs, as many of the parts, after at least `warm` dispatches or WARM_MOST seconds of them."""
+    """See main.py: `runs` runs, as many of the parts, after `warm` dispatches or more: as much work as wakes a GPU."""
     timer = _Timer(resident, dispatches, pipelines)
     timer.warm(warm)
     work = [part for part in resident.parts if not part.apart]
@@ -142,7 +140,7 @@ class _Timer:
         As many runs go out together as are still wanted: a GPU that waits for the host between them does not wake.
         """
         work = [at for part in self.resident.parts if not part.apart for at in part.dispatches]
-        least = WARM_LEAST if dispatches > 1 else 0.0
+        least = waking.least(dispatches)
         began, done, count = time.perf_counter(), 0, 1
         while work:
             encoder = self.device.create_command_encoder()
@@ -152,11 +150,11 @@ class _Timer:
             self.resident.wait()
             done += count
             spent = time.perf_counter() - began
-            if spent >= WARM_MOST or (done * len(work) >= dispatches and spent >= least):
+            if spent >= waking.MOST or (done * len(work) >= dispatches and spent >= least):
                 self.lead = LEAD if dispatches > 1 and spent / done < LEAD_SECONDS else 0
                 return
             wanted = max(dispatches / len(work) - done, (least - spent) * done / spent)
-            count = max(1, math.ceil(min(wanted, (WARM_MOST - spent) * done / spent)))
+            count = max(1, math.ceil(min(wanted, (waking.MOST - spent) * done / spent)))
 
     def by_timestamps(self, side: List[Part], runs: int) -> np.ndarray:
         """Seconds [runs, parts] of passes by the GPU's clock, as many runs in a submission as a query set has room."""

@@ -8,9 +8,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import torch
+import waking
 
 EVENTS, WALL = "cuda events", "wall"
-LEAST_WARM, WARM_SECONDS = 2, 0.5
+LEAST_WARM = 2
 AHEAD = 20_000_000
 """Cycles, some 10 ms."""
 
@@ -35,10 +36,13 @@ def timed(
     took = _by_events if device.type == "cuda" else _by_wall
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")  # a kernel that PyTorch passes over says why, once a run
-        began, warmed = time.perf_counter(), 0
-        while warmed < LEAST_WARM or (warmed < warm and time.perf_counter() - began < WARM_SECONDS):
+        began, warmed, spent = time.perf_counter(), 0, 0.0
+        while warmed < LEAST_WARM or (spent < waking.MOST and (warmed < warm or spent < waking.least(warm))):
             call(given.sets[warmed % len(given.sets)], given.options)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
             warmed += 1
+            spent = time.perf_counter() - began
         turns = [given.sets[(warmed + run) % len(given.sets)] for run in range(runs)]
         seconds = took(lambda one: call(one, given.options), turns)
     parts = [{"name": "scaled_dot_product_attention", "apart": False, "alone": False}]
