@@ -249,7 +249,7 @@ RULES = together(
         "--threshold",
         type=click.IntRange(min=1),
         metavar="KEYS",
-        help="From how many keys on auto chooses online, in the place of the shipped threshold.",
+        help="From how many keys on auto chooses online, where no rule takes another kernel.",
     ),
     click.option(
         "--thresholds",

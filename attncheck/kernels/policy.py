@@ -28,8 +28,7 @@ class Policy:
 
     kernel     "auto" takes the first rule that holds, and runs a plain kernel too, which must agree; a kernel's name
                forces it, alone, or online where it does not cover the problem
-    threshold  from this many keys (the longest of the batch) on the rules of online hold, on any adapter, in the place
-               of their own
+    threshold  from this many keys (the longest of the batch) on online is chosen where no rule of another kernel holds
     rules      thresholds, None for the shipped ones
     """
 
@@ -67,5 +66,5 @@ class Policy:
         rules = load() if self.rules is None else self.rules
         if self.threshold is None:
             return rules
-        lowered = {"least_keys": self.threshold, "adapter": None}
-        return tuple(rule.model_copy(update=lowered) if rule.kernel == "online" else rule for rule in rules)
+        asked = Rule(kernel="online", least_keys=self.threshold, measured="asked for")
+        return (*(rule for rule in rules if rule.kernel != "online"), asked)

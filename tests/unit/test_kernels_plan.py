@@ -240,7 +240,7 @@ def kernels_of(backend: Wgsl, kernel: str | None, past_len: int = 0) -> list[str
 
 def test_auto_requests_both_kernels_the_chosen_one_first() -> None:
     assert kernels_of(Wgsl(), None) == ["naive", "online"]
-    assert kernels_of(Wgsl(), None, past_len=1020) == ["online", "naive"]
+    assert kernels_of(Wgsl(), None, past_len=1020) == ["naive", "online"]
     assert kernels_of(Wgsl(Policy(threshold=4)), None) == ["online", "naive"]
 
 

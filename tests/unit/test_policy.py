@@ -83,7 +83,20 @@ def test_a_rule_may_be_about_one_kind_of_adapter(adapter: str, limits: Limits) -
     assert chosen(problem(9), rule("online", adapter=adapter), limits=other) == "naive"
 
 
-def test_a_threshold_takes_the_place_of_the_rules_own() -> None:
+def test_no_shipped_rule_takes_online() -> None:
+    """Naive was the faster of the two plain kernels wherever they were measured."""
+    assert "online" not in {each.kernel for each in load(SHIPPED)}
+    assert Policy().choose(problem(3000), SOFTWARE) == Choice(("naive", "online"))
+
+
+def test_a_threshold_stands_behind_the_rules_of_other_kernels() -> None:
+    mine = (rule("online", least_keys=5), rule("flash", least_keys=20))
+    assert Policy(threshold=10, rules=mine).choose(problem(9), HARDWARE).kernels[0] == "naive"
+    assert Policy(threshold=10, rules=mine).choose(problem(10), HARDWARE).kernels[0] == "online"
+    assert Policy(threshold=10, rules=mine).choose(problem(20), HARDWARE).kernels[0] == "flash"
+
+
+def test_a_threshold_takes_online_from_so_many_keys_on() -> None:
     assert Policy(threshold=30).choose(problem(30), SOFTWARE) == Choice(("online", "naive"))
     assert Policy(threshold=31).choose(problem(30), SOFTWARE) == Choice(("naive", "online"))
     assert Policy(threshold=0).choose(problem(1), SOFTWARE).kernels[0] == "online"
