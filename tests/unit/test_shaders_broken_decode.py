@@ -16,6 +16,7 @@ from tests.device import Work, compute, failing, work, worker_module
 from tests.drawing import scenario
 from tests.unit import test_shaders_broken_features as features
 from tests.unit.test_kernels_decode import HARDWARE
+from tests.unit.test_shaders_broken_flash import unreadable
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +55,9 @@ BROKEN = [
     ("decode", "select(ABSENT, HIDDEN, params.mean != 0u)", "HIDDEN", "hidden keys weigh where none is seen"),
     ("decode", "select(ABSENT, HIDDEN, params.mean != 0u)", "ABSENT", "a row masked empty gives 0, not the mean"),
     ("decode", "if (slot < seen.lo || slot >= seen.hi)", "if (false)", "a row that sees nothing weighs scores"),
+    ("decode", "return params.masked != 0u && all(scores < vec4<f32>(LIMIT));", "return false;", "hidden NaN"),
+    ("decode", "if (hidden && all(weight", "if (hidden || all(weight", "hidden values are left out of a mean"),
+    ("decode", "        start += STEP;\n", "", "every step is judged where the first one stands"),
     ("decode_merge", "sink[head] * LOG2E", "sink[head]", "a sink in natural units"),
     ("decode_merge", "sinks[0] = sink[head]", "sinks[0] = sink[0]", "head 0's sink for all"),
     ("decode_merge", "if (params.sinks != 0u)", "if (false)", "sinks are ignored"),
@@ -78,7 +82,8 @@ def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
         work(scenario(heads=2, kv_heads=1, q_len=(1,), past_len=(8800,), data="rising-scores")),
         work(scenario(heads=2, kv_heads=1, q_len=(1,), past_len=(1000,), window=890, head_dim=64)),
     ]
-    return (*((each, answer(each.problem, each.inputs)) for each in (*plain, *hostile)), *features.works())
+    judged = ((each, answer(each.problem, each.inputs)) for each in (*plain, *hostile))
+    return (*judged, unreadable(), *features.works())
 
 
 def caught(shaders: Path) -> bool:
