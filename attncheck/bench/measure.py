@@ -41,11 +41,6 @@ from attncheck.scenario.memory import readable
 from attncheck.scenario.model import Scenario
 from attncheck.vocabulary import Verdict
 
-WARM = 40
-"""Dispatches before the first that counts, on hardware: a GPU that idles has a clock of its own."""
-
-WARM_SOFTWARE = 1
-
 
 @dataclass(frozen=True)
 class Options:
@@ -258,8 +253,7 @@ def _take_turn(known: Expected, it: _Ready, runs: int, options: Options) -> None
             it.handle = it.station.prepare(it.payload)
             it.generation = it.station.generation
         inputs = {} if it.turns else known.case.inputs
-        warm = WARM_SOFTWARE if it.station.hello.device.get("software") else WARM
-        it.turns.append(it.station.time(it.handle, inputs, runs=runs, warm=warm, sets=it.sets))
+        it.turns.append(it.station.time(it.handle, inputs, runs=runs, sets=it.sets))
     except WorkerFailed as failure:
         if not options.cancelled.is_set():
             told = f"while it was timed: {failure.message}"

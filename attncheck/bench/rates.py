@@ -116,8 +116,7 @@ def multiplying(size: Size) -> Task:
 def _rate(station: Station, task: Task, runs: int) -> float:
     """By the fastest tenth: a rate that others are held against is what the adapter can do."""
     handle = station.prepare(task.payload)
-    warm = 1 if station.hello.device["software"] else 40
-    told = station.time(handle, task.inputs, runs=runs, warm=warm, sets=1)
+    told = station.time(handle, task.inputs, runs=runs, sets=1)
     station.release(handle)
     return task.amount / float(np.percentile(told["seconds"], 10.0))
 

@@ -74,9 +74,7 @@ def timed(
     wait = _waiting(open_session(payload["waiter"], False)) if given.device != "cpu" else None
     row = 1 if wait is None else IN_A_ROW
     began, warmed, spent = time.perf_counter(), 0, 0.0
-    while warmed < LEAST_WARM or (
-        spent < waking.MOST and (warmed * KERNELS_A_RUN < warm or spent < waking.least(warm))
-    ):
+    while warmed < LEAST_WARM or waking.due(warmed * KERNELS_A_RUN, warm, spent):
         _run(session, [bindings[(warmed + each) % len(bindings)] for each in range(row)], wait)
         warmed += row
         spent = time.perf_counter() - began

@@ -140,7 +140,6 @@ class _Timer:
         As many runs go out together as are still wanted: a GPU that waits for the host between them does not wake.
         """
         work = [at for part in self.resident.parts if not part.apart for at in part.dispatches]
-        least = waking.least(dispatches)
         began, done, count = time.perf_counter(), 0, 1
         while work:
             encoder = self.device.create_command_encoder()
@@ -150,10 +149,10 @@ class _Timer:
             self.resident.wait()
             done += count
             spent = time.perf_counter() - began
-            if spent >= waking.MOST or (done * len(work) >= dispatches and spent >= least):
+            if not waking.due(done * len(work), dispatches, spent):
                 self.lead = LEAD if dispatches > 1 and spent / done < LEAD_SECONDS else 0
                 return
-            wanted = max(dispatches / len(work) - done, (least - spent) * done / spent)
+            wanted = max(dispatches / len(work) - done, (waking.least(dispatches) - spent) * done / spent)
             count = max(1, math.ceil(min(wanted, (waking.MOST - spent) * done / spent)))
 
     def by_timestamps(self, side: List[Part], runs: int) -> np.ndarray:

@@ -37,7 +37,7 @@ def timed(
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")  # a kernel that PyTorch passes over says why, once a run
         began, warmed, spent = time.perf_counter(), 0, 0.0
-        while warmed < LEAST_WARM or (spent < waking.MOST and (warmed < warm or spent < waking.least(warm))):
+        while warmed < LEAST_WARM or waking.due(warmed, warm, spent):
             call(given.sets[warmed % len(given.sets)], given.options)
             if device.type == "cuda":
                 torch.cuda.synchronize()

@@ -10,3 +10,8 @@ ones, of which few are asked for, end at the second."""
 def least(warm: int) -> float:
     """Seconds of work before the first run that counts; none for software, which is asked for one dispatch."""
     return LEAST if warm > 1 else 0.0
+
+
+def due(done: float, warm: int, spent: float) -> bool:
+    """Whether more work is due, of `warm` dispatches asked for after `done` of them in `spent` seconds."""
+    return spent < MOST and (done < warm or spent < least(warm))
