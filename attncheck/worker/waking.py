@@ -1,4 +1,4 @@
-"""How long a device is given work before what counts: one that idles has a clock of its own, some five times slower."""
+"""How long a device is given work before what counts: one that idles has a slower clock of its own."""
 
 from __future__ import annotations
 
