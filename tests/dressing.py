@@ -112,3 +112,12 @@ def dressings(draw: st.DrawFn, given: Work) -> Work:
     if stage is None:
         return given
     return scored(given, stage, draw(st.one_of(st.none(), st.integers(1, max(problem.kv_len) + 3))))
+
+
+def alone(together: Work, like: Work) -> Work:
+    """The first member's part of what all were given."""
+    inputs = {}
+    for name, array in like.inputs.items():
+        part = together.inputs[name][tuple(slice(size) for size in array.shape)]
+        inputs[name] = array if array.dtype.kind == "i" else np.ascontiguousarray(part)
+    return replace(like, inputs=inputs)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.device import Work, compute, every_kernel, has_f16, work
+from tests.device import compute, every_kernel, has_f16, work
 from tests.drawing import scenario
+from tests.dressing import alone
 
 PAST = 2100
 """More than one section of online's keys where head_dim is 128, and several slices of decode's."""
-
-
-def alone(together: Work, like: Work) -> Work:
-    """The first member's part of what all were given."""
-    inputs = {}
-    for name, array in like.inputs.items():
-        part = together.inputs[name][tuple(slice(size) for size in array.shape)]
-        inputs[name] = array if array.dtype.kind == "i" else np.ascontiguousarray(part)
-    return replace(like, inputs=inputs)
 
 
 @every_kernel

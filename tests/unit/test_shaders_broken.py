@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from attncheck.oracle.answer import Answer
 from attncheck.oracle.ask import answer
 from attncheck.scenario import load
 from attncheck.scenario.select import SET_APART
-from tests.device import Work, compute, failing, hello, work, worker_module
+from tests.breaking import broken, shown
+from tests.device import Work, compute, failing, hello, work
 from tests.drawing import scenario
 
 pytestmark = pytest.mark.slow
@@ -87,16 +87,7 @@ def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
 
 def caught(kernel: str, shaders: Path) -> bool:
     """Whether any shipped scenario shows a difference, or the worker itself says that something is wrong."""
-    failure = worker_module("failure").Failure
-    for given, answers in works():
-        try:
-            outputs = compute(given, kernel, shaders)
-        except failure as error:
-            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
-            return True
-        if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
-            return True
-    return False
+    return any(shown(given, answers, kernel, shaders) for given, answers in works())
 
 
 @pytest.mark.parametrize("kernel", ["naive", "online"])
@@ -106,11 +97,7 @@ def test_shaders_as_they_are_pass(kernel: str) -> None:
 
 @pytest.mark.parametrize(("shader", "old", "new", "fault"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN])
 def test_a_broken_copy_is_caught(shader: str, old: str, new: str, fault: str, tmp_path: Path) -> None:
-    folder = tmp_path / "shaders"
-    shutil.copytree(shipped.shaders_dir(), folder)
-    text = (folder / f"{shader}.wgsl").read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"{old!r} must stand once in {shader}.wgsl"
-    (folder / f"{shader}.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    folder = broken(tmp_path, shader, old, new)
     kernels = [kernel for kernel in ("naive", "online") if shader.startswith(kernel)] or ["naive", "online"]
     for kernel in kernels:
         assert caught(kernel, folder), fault
@@ -118,11 +105,7 @@ def test_a_broken_copy_is_caught(shader: str, old: str, new: str, fault: str, tm
 
 def test_a_running_maximum_that_is_not_kept_is_invisible_on_normal_data(tmp_path: Path) -> None:
     """Why the hostile kinds exist: a wrong maximum cancels out as long as nothing overflows."""
-    folder = tmp_path / "shaders"
-    shutil.copytree(shipped.shaders_dir(), folder)
-    text = (folder / "online.wgsl").read_text(encoding="utf-8")
-    broken = text.replace("var new_max = old_max;", "var new_max = HIDDEN;")
-    (folder / "online.wgsl").write_text(broken, encoding="utf-8")
+    folder = broken(tmp_path, "online", "var new_max = old_max;", "var new_max = HIDDEN;")
     given = work(scenario(q_len=(9,), past_len=(70,)))
     outputs = compute(given, "online", folder)
     assert np.isfinite(outputs["output"]).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import pytest
 
 from attncheck import shipped
-from attncheck.compare import judge
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import answer
-from tests.device import KERNELS, Work, compute, failing, has_f16, work, worker_module
+from tests.breaking import broken, shown
+from tests.device import KERNELS, Work, has_f16, work
 from tests.drawing import scenario
 from tests.dressing import ROLES, STAGES, masked, packed, packed_by_heads, scored, sunk
 
@@ -128,17 +127,10 @@ def works() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
 
 def caught(kernel: str, shaders: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether any case shows a difference, in one block or many, or the worker itself says that something is wrong."""
-    failure = worker_module("failure").Failure
     for block in (1 << 20, 4 * KEYS * 3):
         monkeypatch.setattr("attncheck.kernels.naive.SCORES_BYTES", block)
-        for given, answers in works():
-            try:
-                outputs = compute(given, kernel, shaders)
-            except failure as error:
-                assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
-                return True
-            if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
-                return True
+        if any(shown(given, answers, kernel, shaders) for given, answers in works()):
+            return True
     return False
 
 
@@ -153,11 +145,7 @@ def test_a_broken_copy_is_caught(
 ) -> None:
     if "float16" in fault and not has_f16():
         pytest.skip("the adapter has no f16")
-    folder = tmp_path / "shaders"
-    shutil.copytree(shipped.shaders_dir(), folder)
-    text = (folder / f"{shader}.wgsl").read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"{old!r} must stand once in {shader}.wgsl"
-    (folder / f"{shader}.wgsl").write_text(text.replace(old, new), encoding="utf-8")
+    folder = broken(tmp_path, shader, old, new)
     kernels = [kernel for kernel in KERNELS if shader.startswith(kernel)] or KERNELS
     for kernel in kernels:
         assert caught(kernel, folder, monkeypatch), fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 
 from attncheck import shipped
-from attncheck.compare import judge
 from attncheck.oracle.answer import Answer
 from attncheck.oracle.attention import answer
-from tests.device import Work, compute, failing, work, worker_module
+from tests.breaking import broken, shown
+from tests.device import Work, work
 from tests.drawing import scenario
 from tests.dressing import masked
 from tests.unit.test_shaders_broken_features import works as featured
@@ -146,16 +145,7 @@ def cases() -> Iterator[tuple[Work, tuple[Answer, ...]]]:
 
 def caught(shaders: Path, kernel: str) -> bool:
     """Whether any case shows a difference, or the worker itself says that something is wrong."""
-    failure = worker_module("failure").Failure
-    for given, answers in cases():
-        try:
-            outputs = compute(given, kernel, shaders)
-        except failure as error:
-            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
-            return True
-        if failing(judge.differences(given.problem, answers, outputs, "f32", kernel)):
-            return True
-    return False
+    return any(shown(given, answers, kernel, shaders) for given, answers in cases())
 
 
 @pytest.mark.parametrize("kernel", ["flash", "flash-large"])
@@ -165,19 +155,9 @@ def test_the_shader_as_it_is_passes(kernel: str) -> None:
 
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN, ids=[fault for _, _, fault in BROKEN])
 def test_a_broken_copy_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
-    assert caught(broken(old, new, tmp_path), "flash"), fault
+    assert caught(broken(tmp_path, "flash", old, new), "flash"), fault
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN_LARGE, ids=[fault for _, _, fault in BROKEN_LARGE])
 def test_a_broken_copy_of_the_large_form_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
-    assert caught(broken(old, new, tmp_path), "flash-large"), fault
-
-
-def broken(old: str, new: str, tmp_path: Path) -> Path:
-    """The shipped shaders, with one place of flash.wgsl changed."""
-    folder = tmp_path / "shaders"
-    shutil.copytree(shipped.shaders_dir(), folder)
-    text = (folder / "flash.wgsl").read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"{old!r} must stand once in flash.wgsl"
-    (folder / "flash.wgsl").write_text(text.replace(old, new), encoding="utf-8")
-    return folder
+    assert caught(broken(tmp_path, "flash", old, new), "flash-large"), fault
