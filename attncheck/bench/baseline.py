@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attncheck.bench import comparison
-from attncheck.bench.adapter import adapter
 from attncheck.bench.events import BenchEvent, CaseRefused, CaseTimed, StationReady, Timing
 from attncheck.engine.baseline import departures, ran_on
 
@@ -156,7 +155,7 @@ def _differs(events: Sequence[BenchEvent], baseline: Baseline) -> Iterator[str]:
     if baseline.interrupted:
         yield "the baseline was interrupted: it holds what was timed until then"
     ready = [event for event in events if isinstance(event, StationReady)]
-    software = any(not adapter(it.hello).speaks for it in ready)
+    software = any(not it.adapter.speaks for it in ready)
     if software != baseline.software:
         which, other = ("this run", "the baseline") if baseline.software else ("the baseline", "this run")
         yield f"{which} is of hardware, and {other} is not"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attncheck.backends.base import Hello
-from attncheck.bench.adapter import NOWHERE, Adapter
+from attncheck.bench.adapter import NOWHERE, Adapter, adapter
 from attncheck.bench.statistics import Summary, summary
 from attncheck.bench.work import Work
 from attncheck.vocabulary import Verdict
@@ -110,6 +110,11 @@ class StationReady:
     backend: str
     hello: Hello
     rates: Rates | None = None
+
+    @property
+    def adapter(self) -> Adapter:
+        """On what it computes."""
+        return adapter(self.hello)
 
 
 @dataclass(frozen=True)

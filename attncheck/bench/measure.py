@@ -112,7 +112,7 @@ def bench(
             ready += [started] if isinstance(started, StationReady) else []
             yield started
         there = [it for it in contenders if it.of in {started.backend for started in ready}]
-        measured = [(adapter(it.hello), it.rates) for it in ready if it.rates is not None]
+        measured = [(it.adapter, it.rates) for it in ready if it.rates is not None]
         for case in cases if there and not options.cancelled.is_set() else ():
             told = awaited(partial(_case, case, there, stations, measured, options), options.cancelled, end)
             if told is not None:

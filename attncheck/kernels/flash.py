@@ -65,12 +65,12 @@ class Form:
         params |= given.bias.params | given.sinks.params
         operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
         bindings = (*operands, output.buffer, given.bias.buffer, given.sinks.buffer)
+        aliases = {"elem": draft.elem, "query_elem": given.query.elem}
+        constants = self.constants(problem)
         for part, ranges, skips in given.parts(problem, draft.limits):
             members = part.end - part.first
             place = {"tiles": members * head_tiles, "members": members, "first_member": part.first}
             place |= {name: skip // 4 for name, skip in skips.items()}
-            aliases = {"elem": draft.elem, "query_elem": given.query.elem}
-            constants = self.constants(problem)
             draft.dispatch("flash", aliases, params | place, bindings, members * head_tiles, constants, ranges=ranges)
 
     def constants(self, problem: Problem) -> dict[str, int]:

@@ -253,7 +253,7 @@ def document(events: Sequence[BenchEvent]) -> Bench:
         attncheck=__version__,
         interrupted=finished.interrupted,
         seconds=finished.seconds,
-        software=any(not adapter(it.hello).speaks for it in ready),
+        software=any(not it.adapter.speaks for it in ready),
         settings=dict(started.settings),
         backends=tuple(_station(it) for it in events if isinstance(it, StationReady | StationFailed)),
         cases=tuple(_case(it) for it in events if isinstance(it, CaseTimed | CaseRefused)),

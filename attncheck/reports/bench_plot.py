@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from attncheck.bench import comparison, floor
-from attncheck.bench.adapter import Adapter, adapter
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.events import BenchEvent, CaseTimed, Rates, StationReady, Timing
 from attncheck.reports.bench_table import digits, duration
 
@@ -36,8 +36,8 @@ class Group:
 def text(events: Sequence[BenchEvent]) -> str:
     """The picture: shares of the floor where adapters' rates say one, else speed in relation to the slowest."""
     ready = [event for event in events if isinstance(event, StationReady)]
-    ratios_only = any(not adapter(event.hello).speaks for event in ready)
-    measured = [(adapter(event.hello), event.rates) for event in ready if event.rates is not None]
+    ratios_only = any(not event.adapter.speaks for event in ready)
+    measured = [(event.adapter, event.rates) for event in ready if event.rates is not None]
     cases = [event for event in events if isinstance(event, CaseTimed)]
     if measured and not ratios_only:
         groups = [_by_floor(case, measured) for case in cases]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attncheck.bench import comparison, floor
-from attncheck.bench.adapter import Adapter, adapter
+from attncheck.bench.adapter import Adapter
 from attncheck.bench.baseline import Compared
 from attncheck.bench.events import (
     BenchEvent,
@@ -87,11 +87,10 @@ class Table:
         versions = ", ".join(f"{package} {version}" for package, version in event.hello.versions.items())
         told = [f"{event.backend}: {name} ({versions})"]
         if event.rates is not None:
-            self._rates.append((adapter(event.hello), event.rates))
-        where = adapter(event.hello)
-        self._adapters.append(where)
-        if not where.speaks:
-            told.append(SOFTWARE if where.kind == "software" else UNKNOWN)
+            self._rates.append((event.adapter, event.rates))
+        self._adapters.append(event.adapter)
+        if not event.adapter.speaks:
+            told.append(SOFTWARE if event.adapter.kind == "software" else UNKNOWN)
         elif event.rates is not None:
             told.append(_rates(event.rates))
         return [part for text in told for part in paragraph(text, self._width, "")]
