@@ -20,6 +20,7 @@ struct Params {
     head_group: u32,
     rows: u32,
     v_head_dim: u32,
+    output_first: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -133,6 +134,6 @@ fn main(
         total += totals[lane + side] * weight;
         sum += sums[lane + side] * weight;
     }
-    let place = batch * params.output_batch + head * params.output_head + row * params.output_row;
+    let place = params.output_first + batch * params.output_batch + head * params.output_head + row * params.output_row;
     output[place + dim] = elem(sum * normaliser(top, total, head));
 }

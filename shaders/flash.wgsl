@@ -44,6 +44,7 @@ struct Params {
     value_batch: u32,
     value_head: u32,
     value_row: u32,
+    output_first: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -351,14 +352,14 @@ fn stage_weight(scores: ptr<function, Scores>, first: u32, place: u32) {
 
 // The next KEY_CHUNK weights of every row, and the values that they weigh.
 fn stage_values(
-    lane: u32, scores: ptr<function, Scores>, value_base: u32, tile: u32, start: u32, end: u32
+    lane: u32, scores: ptr<function, Scores>, value_base: u32, tile: u32, start: u32, lowest: u32, end: u32
 ) {
     let line = lane / COLUMNS % LINES;
     let column = lane % COLUMNS;
     workgroupBarrier();
     for (var each = 0u; each < VALUE_LOADS; each++) {
         let place = each * LANES + lane;
-        let slot = min(start + place / VALUE_ROW, end - 1u);
+        let slot = clamp(start + place / VALUE_ROW, lowest, end - 1u);
         let dim_quad = min(place % VALUE_ROW, params.value_quads - 1u);
         var row = value[value_base + slot * params.value_row + dim_quad];
         if (params.masked != 0u && !weighs(start + place / VALUE_ROW - tile)) {
@@ -492,7 +493,7 @@ fn give_rows(
     let inside = packed < vec4<u32>(packed_rows);
     let goes = table[END + quad] > vec4<u32>();
     let weight = select(vec4<f32>(), normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside)), goes);
-    let base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+    let base = params.output_first + batch * params.output_batch + head * params.output_head + row * params.output_row;
     give_row(sums, at, weight, inside, base, column);
     give_row(sums, at + 4u, weight, inside, base, column + 8u);
     if (VALUE_COLUMNS > 2u) {
@@ -557,7 +558,8 @@ fn main(
     highest[0] = vec4<f32>(HIDDEN);
     highest[PARTS - 1u] = vec4<f32>(HIDDEN);
     var sums: Sums;
-    for (var start = tile_lo; start < tile_hi; start += KEYS) {
+    // Steps begin at multiples of KEYS: which keys a row takes together is its own, whatever rows share its tile.
+    for (var start = tile_lo / KEYS * KEYS; start < tile_hi; start += KEYS) {
         var scores = Scores();
         if (lane < 2u) {
             atomicStore(&weighing[lane], 0u);
@@ -591,7 +593,7 @@ fn main(
             }
         }
         for (var chunk = 0u; chunk < CHUNKS; chunk++) {
-            stage_values(lane, &scores, value_base, start, start + chunk * KEY_CHUNK, tile_hi);
+            stage_values(lane, &scores, value_base, start, start + chunk * KEY_CHUNK, tile_lo, tile_hi);
             if (busy) {
                 add_values(&sums, lane);
             }

@@ -1,7 +1,8 @@
 // mask.wgsl: one mask, broadcast and added to those before it; also turns sinks, one a head, into numbers to compute with.
 // prelude    none: masks come in the case's dtype or as booleans, and all are read as words
-// bindings   0 params  1 mask [batch, heads, rows, slots] by strides, 0 where it is broadcast; f32, f16, bytes or i32, packed
-//            2 bias out [batch, heads, rows, slots] f32, as wide as the widest of all masks along each axis
+// bindings   0 params  1 mask [batch, heads, rows, slots] by strides, 0 where it is broadcast, from mask_first on; f32, f16,
+//            bytes or i32, packed  2 bias out [batch, heads, rows, slots] f32, as wide as the widest of all masks along
+//            each axis, but for the rows: a block of them
 // workgroup  64 invocations, one a bias; grid ceil(total / 64), folded over x, y, z
 // order      the first mask (`more` 0) writes its bias, the others add theirs
 // numerics   HIDDEN says that a key is hidden: by false, by an infinity (told by its bits, since WGSL may assume that there
@@ -13,6 +14,7 @@ struct Params {
     heads: u32,
     rows: u32,
     slots: u32,
+    mask_first: u32,
     mask_batch: u32,
     mask_head: u32,
     mask_row: u32,
@@ -74,7 +76,7 @@ fn main(
     let batch = element / params.slots / params.rows / params.heads;
     var own = HIDDEN;
     if (slot < params.mask_slots) {
-        let row_base = batch * params.mask_batch + head * params.mask_head + row * params.mask_row;
+        let row_base = params.mask_first + batch * params.mask_batch + head * params.mask_head + row * params.mask_row;
         own = bias_of(row_base + slot * params.mask_slot);
     }
     if (params.more != 0u && own > LIMIT) {

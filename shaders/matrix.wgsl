@@ -28,6 +28,7 @@ struct Params {
     key_head: u32,
     value_batch: u32,
     value_head: u32,
+    output_first: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -165,6 +166,11 @@ fn normaliser(top: f32, sum: f32, head: u32) -> f32 {
     return factor / total;
 }
 
+// Whether a slot is one of [x, y).
+fn goes_over(slot: u32, slots: vec4<u32>) -> bool {
+    return slot >= slots.x && slot < slots.y;
+}
+
 struct Tile {
     batch: u32,
     kv_head: u32,
@@ -186,7 +192,7 @@ fn give(sums: Sum, tile: Tile, subgroup: u32, lane: u32, first_row: u32, column:
         let factor = row_factor[row];
         let a = bitcast<vec4<f32>>(arena[place + lane * 2u]) * factor;
         let b = bitcast<vec4<f32>>(arena[place + lane * 2u + 1u]) * factor;
-        let base = tile.batch * params.output_batch + head_of(tile, row) * params.output_head
+        let base = params.output_first + tile.batch * params.output_batch + head_of(tile, row) * params.output_head
             + (tile.first + row) % params.rows * params.output_row;
         output[(base + column) / 8u + lane % 2u] = rounded(a, b);
     }
@@ -298,6 +304,8 @@ fn main(
         moved = vec4<u32>(0u);
     }
     let slots = workgroupUniformLoad(&extent);
+    // Steps begin at multiples of KEYS: which keys a row takes together is its own, whatever rows share its tile.
+    let begin = slots.x / KEYS * KEYS;
 
     // Queries, by way of the arena.
     for (var word = invocation; word < ROWS * KEY_WORDS; word += LANES) {
@@ -338,14 +346,14 @@ fn main(
     var keys: array<vec4<u32>, KEY_LOADS>;
     var values: array<vec4<u32>, VALUE_LOADS>;
     for (var each = 0u; each < KEY_LOADS; each++) {
-        let slot = slots.x + key_slot + each * (LANES / KEY_WORDS);
+        let slot = begin + key_slot + each * (LANES / KEY_WORDS);
         keys[each] = vec4<u32>(0u);
-        if (slot < slots.y) {
+        if (goes_over(slot, slots)) {
             keys[each] = key[key_base + slot * KEY_WORDS + invocation % KEY_WORDS];
         }
     }
 
-    for (var start = slots.x; start < slots.y; start += KEYS) {
+    for (var start = begin; start < slots.y; start += KEYS) {
         for (var each = 0u; each < KEY_LOADS; each++) {
             arena[key_place + each * (LANES / KEY_WORDS) * KEY_PITCH] = keys[each];
         }
@@ -354,7 +362,7 @@ fn main(
         for (var each = 0u; each < VALUE_LOADS; each++) {
             let slot = start + value_slot + each * (LANES / VALUE_WORDS);
             values[each] = vec4<u32>(0u);
-            if (slot < slots.y) {
+            if (goes_over(slot, slots)) {
                 values[each] = value[value_base + slot * VALUE_WORDS + invocation % VALUE_WORDS];
             }
         }
@@ -381,7 +389,7 @@ fn main(
         for (var each = 0u; each < KEY_LOADS; each++) {
             let slot = start + KEYS + key_slot + each * (LANES / KEY_WORDS);
             keys[each] = vec4<u32>(0u);
-            if (slot < slots.y) {
+            if (goes_over(slot, slots)) {
                 keys[each] = key[key_base + slot * KEY_WORDS + invocation % KEY_WORDS];
             }
         }

@@ -19,6 +19,7 @@ struct Params {
     value_batch: u32,
     value_head: u32,
     value_row: u32,
+    output_first: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -81,6 +82,7 @@ fn main(
     for (var part = 0u; part < PARTS; part++) {
         sum += part_sums[part * DIMS + lane];
     }
-    let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+    let output_row = params.output_first + row * params.output_row;
+    let output_base = output_row + batch * params.output_batch + head * params.output_head;
     output[output_base + dim] = elem(sum);
 }

@@ -17,6 +17,7 @@ struct Params {
     head_group: u32,
     rows: u32,
     head_dim: u32,
+    query_first: u32,
     query_batch: u32,
     query_head: u32,
     query_row: u32,
@@ -92,7 +93,8 @@ fn main(
         scores[element] = HIDDEN;
         return;
     }
-    let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
+    let query_row = params.query_first + row * params.query_row;
+    let query_base = query_row + batch * params.query_batch + head * params.query_head;
     let key_base = batch * params.key_batch + head / params.head_group * params.key_head + slot * params.key_row;
     var product = 0.0;
     for (var dim = 0u; dim < params.head_dim; dim++) {

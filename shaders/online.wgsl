@@ -32,6 +32,7 @@ struct Params {
     rows: u32,
     head_dim: u32,
     v_head_dim: u32,
+    query_first: u32,
     query_batch: u32,
     query_head: u32,
     query_row: u32,
@@ -43,6 +44,7 @@ struct Params {
     value_row: u32,
     key_skip: u32,
     value_skip: u32,
+    output_first: u32,
     output_batch: u32,
     output_head: u32,
     output_row: u32,
@@ -134,7 +136,8 @@ fn score_keys(lane: u32, batch: u32, kv_head: u32, first: u32, start: u32) {
             weights[pair] = HIDDEN;
             continue;
         }
-        let query_base = batch * params.query_batch + head * params.query_head + row * params.query_row;
+        let query_row = params.query_first + row * params.query_row;
+        let query_base = query_row + batch * params.query_batch + head * params.query_head;
         let key_base = batch * params.key_batch + kv_head * params.key_head + slot * params.key_row - params.key_skip;
         var product = 0.0;
         for (var dim = 0u; dim < params.head_dim; dim++) {
@@ -292,7 +295,8 @@ fn main(
         let packed = first + tile_row;
         let head = query_head(kv_head, packed);
         let row = packed % params.rows;
-        let output_base = batch * params.output_batch + head * params.output_head + row * params.output_row;
+        let output_row = params.output_first + row * params.output_row;
+        let output_base = output_row + batch * params.output_batch + head * params.output_head;
         output[output_base + element % params.v_head_dim] = elem(sums[element] * normaliser(tile_row, head));
     }
 }

@@ -114,6 +114,21 @@ def dressings(draw: st.DrawFn, given: Work) -> Work:
     return scored(given, stage, draw(st.one_of(st.none(), st.integers(1, max(problem.kv_len) + 3))))
 
 
+def padded(given: Work, more: int) -> Work:
+    """With so many rows more in the arrays of all members, of which none means anything."""
+    problem = given.problem
+    rows = {"rows": problem.rows + more, "new_rows": problem.new_rows + more}
+    visible = np.pad(problem.visible, ((0, 0), (0, more), (0, 0)))
+    wide = {
+        name: np.concatenate([array, array[:, ::-1][:, :1].repeat(more, axis=1)], axis=1) if name in ROLES else array
+        for name, array in given.inputs.items()
+    }
+    output, *others = given.outputs
+    batch, _, width = output["shape"]
+    outputs = ({**output, "shape": (batch, rows["rows"], width)}, *others)
+    return replace(given.with_problem(**rows, visible=visible), inputs=wide, outputs=outputs)
+
+
 def alone(together: Work, like: Work) -> Work:
     """The first member's part of what all were given."""
     inputs = {}

@@ -1,4 +1,4 @@
-"""Works for the matrix kernel: few rows against slices of the keys, and what a mask hides from it in either form."""
+"""Works for the matrix kernel: few rows against slices of the keys, and what is hidden from it in either form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attncheck.compare import judge
 from attncheck.kernels.draft import Limits
@@ -94,6 +95,18 @@ HIDDEN: dict[str, Made] = {
 }
 """Name -> a work of either form, to be masked by `with_nan`."""
 
+WINDOWED: dict[str, Made] = {
+    "few rows": _plain(q_len=(3,), past_len=(600,), window=100),
+    "many rows": _plain(q_len=(20,), past_len=(300,), window=30),
+}
+"""Name -> a work of either form whose first keys no row sees, nor the first of a step."""
+
+
+def with_nan_before(given: Work) -> Work:
+    """The same with NaN in the keys and values that lie before all windows."""
+    first = int(given.problem.visible[..., 0].min())
+    return _replaced(given, slice(0, first))
+
 
 def with_nan(given: Work) -> tuple[Work, Work]:
     """The work under a mask that hides stretches of its past and single keys, and the same with NaN in them."""
@@ -102,11 +115,15 @@ def with_nan(given: Work) -> tuple[Work, Work]:
     for first, end in ((3, 4), (16, 40), (past // 2, past // 2 + 1), (past - 10, past)):
         shows[first:end] = False
     hidden = masked(given, np.broadcast_to(shows, (given.problem.rows, shows.size)).copy())
-    changed = dict(hidden.inputs)
+    return hidden, _replaced(hidden, ~shows[:past])
+
+
+def _replaced(given: Work, where: slice | NDArray[np.bool_]) -> Work:
+    changed = dict(given.inputs)
     for name in ("past_key", "past_value"):
         changed[name] = changed[name].copy()
-        changed[name][:, :, ~shows[:past]] = np.nan
-    return hidden, replace(hidden, inputs=changed)
+        changed[name][:, :, where] = np.nan
+    return replace(given, inputs=changed)
 
 
 def wrongs(given: Work, outputs: Arrays) -> list[str]:

@@ -28,17 +28,20 @@ MAX_FACTOR = 2.0**100
 def draw(draft: Draft[Problem], kernel: str) -> None:
     """Every output of the problem, with `kernel`, a name in ROSTER that covers it."""
     problem = draft.problem
-    visible = draft.constant("visible", visible_rows(problem))
     query = _query(draft, as_given=ROSTER[kernel].as_given)
     key, value = _presents(draft)
-    operands = Operands(visible, query, key, value, bias.masks(draft), bias.sinks(draft))
+    sinks = bias.sinks(draft)
     scattered = problem.output.scattered
     output = _output(draft)
-    ROSTER[kernel].attend(draft, operands, output)
+    for first, rows in bias.blocks(problem):
+        block = replace(draft, problem=rows)
+        visible = block.constant(f"visible from {first}" if first else "visible", visible_rows(rows))
+        operands = Operands(visible, query.from_row(first), key, value, bias.masks(block, first), sinks)
+        ROSTER[kernel].attend(block, operands, output.from_row(first))
+        if rows.scores is not None:
+            naive.give_scores(block, replace(operands, query=_in_float32(block, query)), rows.scores)
     if scattered is not None:
         given_out(draft, output, problem.output, scattered)
-    if problem.scores is not None:
-        naive.give_scores(draft, replace(operands, query=_in_float32(draft, query)), problem.scores)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -107,7 +110,8 @@ def bindings(problem: Problem) -> dict[str, int]:
         f"{fresh}values": element * entries * _new(problem, problem.value, problem.v_head_dim),
         "the state between dispatches": 4 * (query_rows + online.ROWS * members) * (2 + problem.v_head_dim),
         "one row of scores": 4 * problem.capacity,
-        "the combination of all masks": 4 * math.prod(bias.shape(problem)) if problem.masks else 0,
+        "a mask": max((bias.given_bytes(mask, ELEMENTS[problem.dtype]) for mask in problem.masks), default=0),
+        "the combination of all masks": bias.nbytes(problem),
         "the projection's weights": element * projection.elements(problem),
         "the pages of keys": element * _pages(problem.past_key),
         "the score output": element * query_rows * score_slots,

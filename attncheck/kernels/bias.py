@@ -1,19 +1,28 @@
-"""All masks of a Problem as one buffer of f32, and its sinks likewise, so that kernels bind one of each."""
+"""The masks of a Problem as one buffer of f32, and its sinks likewise, so that kernels bind one of each.
+
+Where each query row has biases of its own, the buffer would be as large as all scores: so it holds a block of the rows,
+and a kernel is asked for one block after the other.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attncheck.kernels.draft import INVOCATIONS, Draft, itemsize
+from attncheck.kernels.draft import INVOCATIONS, Draft
 from attncheck.kernels.plan import Buffer
 from attncheck.problem import Mask, Problem
 
 FORMATS = {"f32": 0, "f16": 1, "boolean": 2, "integer": 3}
 """F32, F16, BOOLEAN and INTEGER of mask.wgsl."""
-SIZES = {"boolean": 1, "integer": 4}
-"""Bytes of an element that is no number to compute with."""
+SIZES = {"f32": 4, "f16": 2, "boolean": 1, "integer": 4}
+"""Bytes of an element."""
+
+BLOCK_BYTES = 32 << 20
+"""Most bytes of combined masks that are held at a time, but for those of one row."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +41,36 @@ class Sinks:
     params: dict[str, int | float]
 
 
-def shape(problem: Problem) -> tuple[int, int, int, int]:
-    """The shape that all masks of a problem have together: each axis as wide as the widest, the last all slots."""
-    aligned = [(1,) * (4 - len(mask.shape)) + mask.shape for mask in problem.masks]
-    batch, heads, rows = (max((each[axis] for each in aligned), default=1) for axis in range(3))
-    return batch, heads, rows, max(1, *problem.kv_len)
+def blocks(problem: Problem) -> Iterator[tuple[int, Problem]]:
+    """The problem's query rows in blocks of much the same length: the first row of each, and its rows as a problem.
+
+    All of them at once, where that keeps within BLOCK_BYTES, and where a score output is asked for, which is as large.
+    """
+    most = problem.rows if problem.scores is not None else _rows_at_once(problem)
+    if problem.rows <= most:
+        yield 0, problem
+        return
+    length = -(-problem.rows // -(-problem.rows // most))
+    for first in range(0, problem.rows, length):
+        end = min(first + length, problem.rows)
+        q_len = tuple(min(max(each - first, 0), end - first) for each in problem.q_len)
+        yield first, replace(problem, rows=end - first, q_len=q_len, visible=problem.visible[:, first:end])
 
 
-def masks(draft: Draft[Problem]) -> Bias:
-    """Dispatches that combine the masks; a stand-in where there are none."""
+def nbytes(problem: Problem) -> int:
+    """Bytes of the combined masks that are held at a time."""
+    return max(4 * math.prod(_shape(block)) for _, block in blocks(problem)) if problem.masks else 0
+
+
+def given_bytes(mask: Mask, elem: str) -> int:
+    """Bytes of a mask as it is given; of numbers those of `elem`."""
+    return SIZES[_format(mask, elem)] * math.prod(mask.shape)
+
+
+def masks(draft: Draft[Problem], first: int) -> Bias:
+    """Dispatches that combine the masks of a block of rows, the problem's, from row `first` of all; else a stand-in."""
     problem = draft.problem
-    batch, heads, rows, slots = shape(problem)
+    batch, heads, rows, slots = _shape(problem)
     strides = _strides((batch, heads, rows, slots))
     params: dict[str, int | float] = {"masked": int(bool(problem.masks))}
     params |= dict(zip(("bias_batch", "bias_head", "bias_row"), strides, strict=False))
@@ -50,8 +78,7 @@ def masks(draft: Draft[Problem]) -> Bias:
         return Bias(_stand_in(draft), params)
     combined = draft.scratch("bias", "f32", heads, rows, slots, batch=batch)
     for index, mask in enumerate(problem.masks):
-        elem = draft.elem if mask.kind == "additive" else mask.kind
-        _combine(draft, mask, elem, (batch, heads, rows, slots), combined.buffer, more=index > 0)
+        _combine(draft, mask, first, (batch, heads, rows, slots), combined.buffer, more=index > 0)
     return Bias(combined.buffer, params)
 
 
@@ -63,22 +90,48 @@ def sinks(draft: Draft[Problem]) -> Sinks:
         return Sinks(_stand_in(draft), params)
     given = Mask(problem.sink, "additive", (1, problem.heads, 1, 1), slots=1)
     read = draft.scratch("sinks", "f32", problem.heads, 1, 1, batch=1)
-    _combine(draft, given, draft.elem, (1, problem.heads, 1, 1), read.buffer, more=False)
+    _combine(draft, given, 0, (1, problem.heads, 1, 1), read.buffer, more=False)
     return Sinks(read.buffer, params)
 
 
-def _combine(draft: Draft[Problem], mask: Mask, elem: str, onto: tuple[int, ...], target: str, *, more: bool) -> None:
-    own = (1,) * (4 - len(mask.shape)) + mask.shape
-    size = SIZES[elem] if elem in SIZES else itemsize(elem)
-    nbytes = size * int(np.prod(own))
+def _shape(problem: Problem) -> tuple[int, int, int, int]:
+    """The shape that all masks of a problem have together: each axis as wide as the widest, the last all slots.
+
+    Masks keep all of their rows where the problem is a block of them: of these it has its own.
+    """
+    aligned = [_aligned(mask) for mask in problem.masks]
+    batch, heads, rows = (max((each[axis] for each in aligned), default=1) for axis in range(3))
+    return batch, heads, min(rows, problem.rows), max(1, *problem.kv_len)
+
+
+def _rows_at_once(problem: Problem) -> int:
+    batch, heads, rows, slots = _shape(problem)
+    return max(1, BLOCK_BYTES // (4 * batch * heads * slots)) if rows > 1 else max(1, problem.rows)
+
+
+def _aligned(mask: Mask) -> tuple[int, ...]:
+    return (1,) * (4 - len(mask.shape)) + mask.shape
+
+
+def _format(mask: Mask, elem: str) -> str:
+    """A name in FORMATS; of numbers `elem`."""
+    return elem if mask.kind == "additive" else mask.kind
+
+
+def _combine(
+    draft: Draft[Problem], mask: Mask, first: int, onto: tuple[int, ...], target: str, *, more: bool
+) -> None:
+    own = _aligned(mask)
+    size = given_bytes(mask, draft.elem)
     if mask.content is None:
-        draft.buffers[mask.name] = Buffer(mask.name, nbytes, input=mask.name)
+        draft.buffers[mask.name] = Buffer(mask.name, size, input=mask.name)
     else:
-        draft.buffers[mask.name] = Buffer(mask.name, nbytes, content=mask.content.tobytes())
+        draft.buffers[mask.name] = Buffer(mask.name, size, content=mask.content.tobytes())
     total = int(np.prod(onto))
     params: dict[str, int | float] = {"total": total, "heads": onto[1], "rows": onto[2], "slots": onto[3]}
-    params |= dict(zip(("mask_batch", "mask_head", "mask_row", "mask_slot"), _strides(own), strict=True))
-    params |= {"mask_slots": mask.slots, "format": FORMATS[elem], "more": int(more)}
+    strides = dict(zip(("mask_batch", "mask_head", "mask_row", "mask_slot"), _strides(own), strict=True))
+    params |= strides | {"mask_first": first * strides["mask_row"]}
+    params |= {"mask_slots": mask.slots, "format": FORMATS[_format(mask, draft.elem)], "more": int(more)}
     draft.dispatch("mask", {}, params, (mask.name, target), -(-total // INVOCATIONS))
 
 

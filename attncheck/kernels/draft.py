@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -67,6 +67,10 @@ class View:
         """The uniforms that address it wherever in its buffer it begins, in elements."""
         return {f"{role}_first": self.first, **self.strides(role)}
 
+    def from_row(self, row: int) -> View:
+        """The same from a row on."""
+        return replace(self, first=self.first + row * self.strides("")["_row"])
+
     def strides(self, role: str) -> dict[str, int]:
         """The uniforms that address it from its first element on, in elements."""
         whole, block = self.held * self.rows * self.dim, self.rows * self.dim
@@ -114,10 +118,16 @@ class Draft(Generic[Posed]):
 
     def scratch(self, role: str, elem: str, heads: int, rows: int, dim: int, batch: int | None = None) -> View:
         """A tensor that only kernels see, of the problem's batch or another."""
-        name = own(role)
         members = self.problem.batch if batch is None else batch
-        self.buffers[name] = Buffer(name, members * heads * rows * dim * itemsize(elem))
+        name = self.room(role, members * heads * rows * dim * itemsize(elem))
         return View(name, elem, "bnsh", heads, rows, dim, heads)
+
+    def room(self, role: str, nbytes: int) -> str:
+        """A buffer that only kernels see; who asks for it again shares it, with room for the larger of both."""
+        name = own(role)
+        before = self.buffers.get(name)
+        self.buffers[name] = Buffer(name, max(nbytes, before.nbytes if before else 0))
+        return name
 
     def constant(self, role: str, values: NDArray[np.int32] | NDArray[np.float32]) -> str:
         """A small buffer of integers, or of f32, filled by the plan."""

@@ -50,7 +50,7 @@ class Form:
         problem = draft.problem
         head_tiles = -(-problem.group * problem.rows // (4 * LINES * self.parts))
         places = given.query.place("query") | given.key.strides("key")
-        places |= given.value.strides("value") | output.strides("output")
+        places |= given.value.strides("value") | output.place("output")
         params: dict[str, int | float] = {name: place // 4 for name, place in places.items()}
         params |= {
             "kv_heads": problem.kv_heads,

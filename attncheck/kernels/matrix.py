@@ -89,7 +89,7 @@ def _prefill(draft: Draft[Problem], given: Operands, output: View) -> None:
         "scale": problem.scale,
         "softcap": problem.softcap,
     }
-    params |= given.query.place("query") | output.strides("output") | given.bias.params | given.sinks.params
+    params |= given.query.place("query") | output.place("output") | given.bias.params | given.sinks.params
     bindings = (
         *(given.visible, given.query.buffer, given.key.buffer, given.value.buffer),
         *(output.buffer, given.bias.buffer, given.sinks.buffer),

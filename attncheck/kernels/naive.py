@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize, own
+from attncheck.kernels.draft import INVOCATIONS, Draft, View, itemsize
 from attncheck.kernels.operands import Operands
 from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import held_rows, visible_rows
@@ -26,7 +26,7 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
     problem = draft.problem
     scores, span, blocks = _scratch(draft, int(visible_rows(problem)[..., 3].max(initial=0)))
     summing = {"span": span, "heads": problem.heads, "rows": problem.rows, "head_group": problem.group}
-    summing |= {"v_head_dim": problem.v_head_dim} | given.value.strides("value") | output.strides("output")
+    summing |= {"v_head_dim": problem.v_head_dim} | given.value.strides("value") | output.place("output")
     for first_row, rows in blocks:
         _score(draft, given, given.visible, scores, span, (first_row, rows), softcap=problem.softcap, masked=True)
         _soften(draft, given, scores, span, (first_row, rows))
@@ -70,9 +70,7 @@ def _scratch(draft: Draft[Problem], slots: int) -> tuple[str, int, Iterator[tupl
     span = max(1, slots)
     flat_rows = problem.batch * problem.heads * problem.rows
     block = max(1, min(flat_rows, min(SCORES_BYTES, draft.limits.binding_bytes) // (4 * span)))
-    name = own("scores")
-    before = draft.buffers.get(name)
-    draft.buffers[name] = Buffer(name, max(4 * block * span, 0 if before is None else before.nbytes))
+    name = draft.room("scores", 4 * block * span)
     blocks = ((first, min(block, flat_rows - first)) for first in range(0, flat_rows, block))
     return name, span, blocks
 
@@ -92,7 +90,7 @@ def _score(
     first_row, rows = block
     params = {"span": span, "heads": problem.heads, "rows": problem.rows, "head_group": problem.group}
     params |= {"head_dim": problem.head_dim, "first_row": first_row, "total": rows * span}
-    params |= given.query.strides("query") | given.key.strides("key")
+    params |= given.query.place("query") | given.key.strides("key")
     bias = given.bias.params if masked else given.bias.params | {"masked": 0}
     scaling = {"scale": problem.scale, "softcap": softcap}
     bindings = (visible, given.query.buffer, given.key.buffer, scores, given.bias.buffer)

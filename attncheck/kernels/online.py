@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attncheck.kernels.draft import Draft, View, own
+from attncheck.kernels.draft import Draft, View
 from attncheck.kernels.operands import Operands
-from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem
 
@@ -30,10 +29,9 @@ def attend(draft: Draft[Problem], given: Operands, output: View) -> None:
         "scale": problem.scale,
         "softcap": problem.softcap,
     }
-    params |= given.query.strides("query") | given.key.strides("key") | given.value.strides("value")
-    params |= output.strides("output") | given.bias.params | given.sinks.params
-    state = own("online state")
-    draft.buffers[state] = Buffer(state, 4 * tiles * ROWS * (2 + problem.v_head_dim))
+    params |= given.query.place("query") | given.key.strides("key") | given.value.strides("value")
+    params |= output.place("output") | given.bias.params | given.sinks.params
+    state = draft.room("online state", 4 * tiles * ROWS * (2 + problem.v_head_dim))
     operands = (given.visible, given.query.buffer, given.key.buffer, given.value.buffer)
     bindings = (*operands, state, output.buffer, given.bias.buffer, given.sinks.buffer)
     sections = _key_sections(problem)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attncheck.kernels.draft import ELEMENTS, Draft, View, itemsize, own
+from attncheck.kernels.draft import ELEMENTS, Draft, View, itemsize
 from attncheck.kernels.operands import Operands
-from attncheck.kernels.plan import Buffer
 from attncheck.kernels.visible import visible_rows
 from attncheck.problem import Problem
 
@@ -52,9 +51,8 @@ def sliced(draft: Draft[Problem], span: int, rows: int) -> Slices:
     goes = seen[..., 2] < seen[..., 3]
     first = int(seen[..., 2].min(where=goes, initial=problem.capacity)) // span
     count = max(0, -(-int(seen[..., 3].max(initial=0)) // span) - first)
-    partials = own("partials")
     members = problem.batch * problem.kv_heads
-    draft.buffers[partials] = Buffer(partials, max(4, members * rows * count * _row_bytes(problem)))
+    partials = draft.room("partials", max(4, members * rows * count * _row_bytes(problem)))
     return Slices(span, first, count, rows, partials)
 
 
@@ -103,7 +101,7 @@ def merge(draft: Draft[Problem], given: Operands, slices: Slices, output: View) 
     problem = draft.problem
     dim_blocks = -(-problem.v_head_dim // MERGED_DIMS)
     total = problem.batch * problem.heads * problem.rows * dim_blocks
-    params = slices.params(problem) | {"total": total, "dim_blocks": dim_blocks} | output.strides("output")
+    params = slices.params(problem) | {"total": total, "dim_blocks": dim_blocks} | output.place("output")
     bindings = (given.visible, slices.partials, given.sinks.buffer, output.buffer)
     draft.dispatch("decode_merge", {"elem": draft.elem}, params | given.sinks.params, bindings, total)
 

@@ -15,10 +15,12 @@ from attncheck import shipped
 from attncheck.backends.registry import Settings, create
 from attncheck.backends.wgsl import limits
 from attncheck.engine.worker import Worker
-from attncheck.kernels import matrix, planner
+from attncheck.kernels import decode, matrix, planner
 from attncheck.problem import Arrays
 from tests.device import Work
-from tests.few_rows import CASES, HIDDEN, with_nan, wrongs
+from tests.few_rows import CASES, HIDDEN, WINDOWED, with_nan, with_nan_before, wrongs
+from tests.mask_rows import DRESSED, in_blocks
+from tests.members import BATCHES, Batch
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,6 +63,37 @@ def test_what_a_mask_hides_from_all_rows_may_be_nan(name: str, dim: int, dawn: W
     outputs = computed(dawn, given)
     assert not wrongs(given, outputs)
     assert np.array_equal(computed(dawn, poisoned)["output"], outputs["output"])
+
+
+@every_width
+@pytest.mark.parametrize("name", WINDOWED)
+def test_what_lies_before_all_windows_may_be_nan(name: str, dim: int, dawn: Worker) -> None:
+    given = WINDOWED[name](dim)
+    outputs = computed(dawn, given)
+    assert not wrongs(given, outputs)
+    assert np.array_equal(computed(dawn, with_nan_before(given))["output"], outputs["output"])
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+def test_a_member_has_the_same_bits_alone(batch: Batch, dawn: Worker) -> None:
+    own = computed(dawn, batch.alone("float16"))["output"]
+    np.testing.assert_array_equal(computed(dawn, batch.together("float16"))["output"][:1, : batch.rows], own)
+
+
+@pytest.mark.parametrize("dressed", [name for name in DRESSED if name != "turned"])
+@pytest.mark.parametrize("rows", [8, 20])
+def test_masks_in_blocks_of_rows_have_the_bits_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, dressed: str, rows: int, dawn: Worker
+) -> None:
+    """Of 20 rows: blocks of fewer are decoded."""
+    given = DRESSED[dressed]("float16")
+    whole = computed(dawn, given)
+    assert not wrongs(given, whole)
+    in_blocks(monkeypatch, given, rows)
+    found = computed(dawn, given)
+    assert not wrongs(given, found)
+    if rows > decode.MOST_ROWS:
+        np.testing.assert_array_equal(found["output"], whole["output"])
 
 
 def attncheck(*words: str) -> subprocess.CompletedProcess[str]:

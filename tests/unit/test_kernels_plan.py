@@ -218,9 +218,10 @@ def test_float16_is_declared_unsupported_where_the_adapter_has_none() -> None:
         ({"past_len": (1 << 18,)}, f"kv_len {(1 << 18) + 4}: the kernels go up to {1 << 18} keys"),
         ({"invalid": "T exceeds the cache"}, "the operator forbids this graph: T exceeds the cache"),
         (
-            {"masks": (Mask("a", "boolean", (1 << 15, 1, 1), 4), Mask("b", "boolean", (1 << 9, 4), 4))},
+            {"masks": (Mask("a", "boolean", (1 << 12, 1, 1, 4), 4), Mask("b", "boolean", (1 << 12, 1, 4), 4))},
             "the combination of all masks takes 268435456 bytes, and the adapter binds at most 134209536",
         ),
+        ({"masks": (Mask("a", "additive", (1 << 13, 1 << 13), 1 << 13),)}, "a mask takes 268435456 bytes, and the"),
         ({"scores": Scores("s", "raw", 1 << 22)}, "the score output takes 268435456 bytes, and the adapter binds"),
         ({"capacity": 1 << 22}, "a head of the present key takes 268435456 bytes, and the adapter binds at most"),
         ({"batch": 8, "capacity": 1 << 20}, "the present key takes 1073741824 bytes, and the adapter has buffers of"),
@@ -269,8 +270,8 @@ def test_masks_are_combined_once_as_wide_as_the_widest_along_each_axis(kernel: s
     assert bias.nbytes == 4 * 1 * 4 * 4 * 7  # heads of the one, rows of the other, all keys
     combining = [index for index, dispatch in enumerate(plan.dispatches) if dispatch.shader == "mask"]
     names = [plan.dispatches[index].bindings for index in combining]
-    assert names == [("a", "[bias]"), ("b", "[bias]"), ("sink", "[sinks]")]
-    first, second, sinks = (uniform_values(plan, index) for index in combining)
+    assert names == [("sink", "[sinks]"), ("a", "[bias]"), ("b", "[bias]")]
+    sinks, first, second = (uniform_values(plan, index) for index in combining)
     strides = ("mask_batch", "mask_head", "mask_row", "mask_slot", "mask_slots", "more")
     assert [first[name] for name in strides] == [0, 3, 0, 1, 3, 0]
     assert [second[name] for name in strides] == [0, 0, 7, 1, 7, 1]

@@ -69,12 +69,14 @@ BROKEN = [
     ("let batch = member / params.kv_heads;", "let batch = 0u;", "batch entry 0 for all"),
     ("- 1u - order / params.members", "- 1u", "every workgroup takes the last rows"),
     ("chunk < CHUNKS; chunk++", "chunk + 1u < CHUNKS; chunk++", "the last keys of each tile are not weighed"),
-    ("start + chunk * KEY_CHUNK, tile_hi", "start, tile_hi", "the first values of each tile for all"),
+    ("start + chunk * KEY_CHUNK, tile_lo", "start, tile_lo", "the first values of each tile for all"),
     ("add_quad(sums, 1u, near, far, stage[base + 8u]);", "add_quad(sums, 1u, near, far, stage[base]);",
      "dims are repeated"),
     ("select(vec4<f32>(), normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside)), goes)",
      "normaliser((*highest)[part], sum, select(vec4<u32>(), head, inside))",
      "a row that sees no key is computed in full tiles"),
+    ("clamp(start + place / VALUE_ROW, lowest, end - 1u)", "min(start + place / VALUE_ROW, end - 1u)",
+     "values that a window hides from all are multiplied by 0"),
     ("add_key(sums, each + 3u, lane);", "", "every fourth key is not weighed"),
 ]  # fmt: skip
 
@@ -124,16 +126,26 @@ def tiled() -> tuple[tuple[Work, tuple[Answer, ...]], ...]:
         opened.with_problem(visible=visible, empty_row="zero"),
         replace(falling, inputs=inputs),
     ]
-    return (*((each, answer(each.problem, each.inputs)) for each in found), unreadable())
+    return (*((each, answer(each.problem, each.inputs)) for each in found), unreadable(), before_window())
 
 
 def unreadable() -> tuple[Work, tuple[Answer, ...]]:
     """Keys and values that a mask hides from all are no numbers."""
     given = masked(work(scenario(q_len=(10,), past_len=(37,))), np.ones((1, 10, 20), np.bool_))
+    return _with_nan(given, slice(20, None))
+
+
+def before_window() -> tuple[Work, tuple[Answer, ...]]:
+    """Keys and values that lie before the windows of all rows are no numbers."""
+    return _with_nan(work(scenario(q_len=(3,), past_len=(100,), window=20)), slice(0, 80))
+
+
+def _with_nan(given: Work, where: slice) -> tuple[Work, tuple[Answer, ...]]:
+    """Past keys and values there are no numbers; the answer is that of numbers."""
     inputs = dict(given.inputs)
     for name in ("past_key", "past_value"):
         inputs[name] = inputs[name].copy()
-        inputs[name][:, :, 20:] = np.nan
+        inputs[name][:, :, where] = np.nan
     asked = given.with_problem(present_key=None, present_value=None)
     return replace(asked, inputs=inputs, outputs=given.outputs[:1]), answer(asked.problem, given.inputs)
 

@@ -1,0 +1,77 @@
+"""Masks that have numbers for each query row: combined for a block of rows at a time, with the bits of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attncheck.kernels import bias, planner
+from attncheck.kernels.draft import Limits
+from attncheck.problem import Mask, Problem
+from attncheck.shipped import shaders_dir
+from tests.device import KERNELS, compute, differences, every_kernel, failing, has_f16, plan
+from tests.dressing import masked, scored
+from tests.mask_rows import DRESSED, combinations, given, in_blocks, of_rows
+
+GPU = Limits(2 << 30, workgroups=65535, f16=True, workgroup_bytes=48 << 10, matrix=True, buffer_bytes=4 << 30)
+
+
+@every_kernel
+@pytest.mark.parametrize("dressed", DRESSED)
+@pytest.mark.parametrize(("dtype", "rows"), [("float32", 1), ("float32", 8), ("float16", 8)])
+def test_blocks_have_the_bits_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, dressed: str, dtype: str, rows: int
+) -> None:
+    if dtype == "float16" and not has_f16():
+        pytest.skip("the adapter has no f16")
+    like = DRESSED[dressed](dtype)
+    whole = compute(like, kernel)
+    combined = combinations(plan(like, kernel))
+    in_blocks(monkeypatch, like, rows)
+    assert combinations(plan(like, kernel)) == combined * -(-like.problem.rows // rows)
+    for name, array in compute(like, kernel).items():
+        np.testing.assert_array_equal(array, whole[name], err_msg=name)
+    assert failing(differences(like, kernel)) == []
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [(1, 1, 1, 67), (2, 4, 1, 67), (1, 67)])
+def test_what_all_rows_share_is_combined_once(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, shape: tuple[int, ...]
+) -> None:
+    like = masked(given(), np.zeros(shape))
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    assert combinations(plan(like, kernel)) == 1
+
+
+def test_a_score_output_which_is_as_large_has_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    like = scored(of_rows(given()), "biased")
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    assert combinations(plan(like, "online")) == 1
+    assert failing(differences(like, "online")) == []
+
+
+@pytest.mark.parametrize("kernel", ["naive", "online", "flash", "flash-large", "matrix"])
+@pytest.mark.parametrize("masks", [((1 << 14, 1 << 14),), ((8, 1 << 14, 1 << 14), (1 << 14,))], ids=["one", "of-heads"])
+def test_no_kernel_holds_as_many_numbers_as_there_are_scores(kernel: str, masks: tuple[tuple[int, ...], ...]) -> None:
+    problem = prompt(*masks)
+    found = planner.plan(problem, kernel, GPU, shaders_dir())
+    own = {it.name: it.nbytes for it in found.buffers if it.input is None and it.output is None and it.content is None}
+    assert 0 < own["[bias]"] <= bias.BLOCK_BYTES
+    assert sum(size for name, size in own.items() if name != "[scores]") < problem.rows**2
+
+
+def prompt(*masks: tuple[int, ...]) -> Problem:
+    """16384 rows over as many keys, with boolean masks, which nobody has to hold for a plan."""
+    rows = 1 << 14
+    visible = np.zeros((1, rows, 2), np.int32)
+    visible[..., 1] = np.arange(1, rows + 1)
+    sizes: dict[str, Any] = {"batch": 1, "heads": 8, "rows": rows, "new_rows": rows, "capacity": rows}
+    sizes |= {"q_len": (rows,), "new_len": (rows,), "past_len": (0,), "past_capacity": 0}
+    sizes |= {"past_key": None, "past_value": None}
+    found = tuple(Mask(f"mask_{at}", "boolean", shape, rows) for at, shape in enumerate(masks))
+    long: Problem = replace(given("float16").problem, **sizes, visible=visible, masks=found)
+    return long
