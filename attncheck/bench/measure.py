@@ -32,6 +32,7 @@ from attncheck.bench.interleave import turns
 from attncheck.bench.judging import Expected, expected, judged
 from attncheck.bench.loader import loader, waiter
 from attncheck.bench.station import Station
+from attncheck.bench.waking import Waking
 from attncheck.bench.work import work
 from attncheck.engine.worker import WorkerFailed
 from attncheck.graph import read, write
@@ -95,8 +96,9 @@ def bench(
     """Yields BenchStarted first and BenchFinished last. A backend that cannot start is told and left out."""
     began = time.perf_counter()
     yield BenchStarted(tuple(case.id for case in cases), tuple(it.label for it in contenders), options.settings)
+    waking = Waking()
     stations = {
-        it.of: Station(it.backend, options.time_limit, options.backend_memory) for it in reversed(contenders)
+        it.of: Station(it.backend, options.time_limit, options.backend_memory, waking) for it in reversed(contenders)
     }
 
     def end() -> None:

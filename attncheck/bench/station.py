@@ -10,21 +10,25 @@ from typing import Any, TypeVar
 from attncheck.backends import environments
 from attncheck.backends.base import Backend, BackendUnavailable, Evidence, Hello, Launch, Outcome, Request
 from attncheck.bench import adapter
+from attncheck.bench.waking import Waking
 from attncheck.engine.worker import Worker, WorkerFailed
 from attncheck.graph.case import Case
 from attncheck.vocabulary import Verdict
-
-WARM, WARM_SOFTWARE = 40, 1
-"""Dispatches before the first that counts: a GPU that idles has a clock of its own, software has none."""
 
 Answer = TypeVar("Answer")
 
 
 class Station:
-    """The worker of one backend. Nothing else computes while it does: the caller asks one station at a time."""
+    """The worker of one backend. Nothing else computes while it does: the caller asks one station at a time.
 
-    def __init__(self, backend: Backend, time_limit: float, memory_limit: int | None) -> None:
+    waking   shared by those that are timed beside each other
+    """
+
+    def __init__(
+        self, backend: Backend, time_limit: float, memory_limit: int | None, waking: Waking | None = None
+    ) -> None:
         self._backend = backend
+        self._waking = waking or Waking()
         self._time_limit = time_limit
         self._memory_limit = memory_limit
         self._launch: Launch | None = None
@@ -66,8 +70,11 @@ class Station:
         """Durations, as worker/main.py tells. Raises WorkerFailed."""
         worker = self._there()
         limit = self._time_limit
-        warm = WARM_SOFTWARE if self.hello.device.get("software") else WARM
-        return self._asked(lambda: worker.time(handle, inputs, limit, runs=runs, warm=warm, sets=sets))
+        on = adapter.adapter(self.hello)
+        wake = self._waking.seconds(on)
+        told = self._asked(lambda: worker.time(handle, inputs, limit, runs=runs, wake=wake, sets=sets))
+        self._waking.worked(on)
+        return told
 
     def release(self, handle: int) -> None:
         """Give up what was prepared, if it is still there."""

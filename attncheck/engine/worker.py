@@ -128,10 +128,10 @@ class Worker:
         return answer
 
     def time(
-        self, handle: int, inputs: Mapping[str, Any], limit: float, *, runs: int, warm: int, sets: int
+        self, handle: int, inputs: Mapping[str, Any], limit: float, *, runs: int, wake: float, sets: int
     ) -> dict[str, Any]:
         """Time runs of a prepared request, as worker/main.py tells; no inputs: those of before. Raises WorkerFailed."""
-        told = {"do": "time", "handle": handle, "inputs": inputs, "runs": runs, "warm": warm, "sets": sets}
+        told = {"do": "time", "handle": handle, "inputs": inputs, "runs": runs, "wake": wake, "sets": sets}
         return cast("dict[str, Any]", self._ask(told, limit))
 
     def release(self, handle: int, limit: float) -> None:

@@ -6,7 +6,7 @@ reply a request, in order, with the request's "id":
     {"do": "prepare", "payload": ...}               -> {"ok": handle}
     {"do": "run", "handle": ..., "inputs": {...}, "bind": {input: {"output": ..., "rows": ...}}}
                                                     -> {"ok": {"outputs": {...}, "evidence": {...}}}
-    {"do": "time", "handle": ..., "inputs": {...}, "runs": ..., "warm": ..., "sets": ...}
+    {"do": "time", "handle": ..., "inputs": {...}, "runs": ..., "wake": ..., "sets": ...}
                                                     -> {"ok": {"clock": ..., "seconds": array, "parts": [...], ...}}
     {"do": "release", "handle": ...}                -> {"ok": null}
 
@@ -18,16 +18,16 @@ last axis but one): a step eats the present of the one before as its past, rewou
 cross the pipe.
 
 "time" measures and checks nothing: "inputs" go to the device once and stay there, `sets` times over, until the handle
-is released; a later request with no inputs takes those that are there. After at least `warm` kernels that are not
-counted, "seconds" [runs] holds what each run took, without what is apart, and "part_seconds" [runs, parts] what each of
-the "parts" took, told as {"name": ..., "apart": ..., "alone": ...}: apart are those that only move rows into place,
-alone those that were timed by themselves in further runs. "clock" says what measured, "note" what else there is to say,
-if anything.
+is released; a later request with no inputs takes those that are there. After `wake` seconds of runs that are not
+counted, of one where that is 0, "seconds" [runs] holds what each run took, without what is apart, and "part_seconds"
+[runs, parts] what each of the "parts" took, told as {"name": ..., "apart": ..., "alone": ...}: apart are those that
+only move rows into place, alone those that were timed by themselves in further runs. "clock" says what measured, "note"
+what else there is to say, if anything.
 
 A request that fails is answered with ``{"failed": verdict, "message": ..., "refused": whether the runtime said no to
 it}``. A runtime module offers
 ``start(options)``, which gives an object with `hello`, `prepare(payload)`, `run(prepared, inputs)` and
-`release(prepared)`, and `time(prepared, inputs, runs, warm, sets)` where it can be timed; see ort.py, webgpu.py.
+`release(prepared)`, and `time(prepared, inputs, runs, wake, sets)` where it can be timed; see ort.py, webgpu.py.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ class Service:
         self.last = outputs
         return {"outputs": outputs, "evidence": evidence}
 
-    def _time(self, handle: int, inputs: Dict[str, Any], runs: int, warm: int, sets: int) -> Any:
+    def _time(self, handle: int, inputs: Dict[str, Any], runs: int, wake: float, sets: int) -> Any:
         if not hasattr(self.runtime, "time"):
             raise Failure("error", "this backend cannot be timed")
-        return self.runtime.time(self.prepared[handle], inputs, runs, warm, sets)
+        return self.runtime.time(self.prepared[handle], inputs, runs, wake, sets)
 
     def _kept(self, output: str, rows: int) -> Any:
         """An output of the last run, cut to its first `rows` slots."""

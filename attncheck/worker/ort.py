@@ -109,7 +109,7 @@ class Runtime:
         return dict(zip(names, values)), prepared.evidence
 
     def time(
-        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, wake: float, sets: int
     ) -> Dict[str, Any]:
         """See main.py. Each call has a session of its own, for a profile that holds no other runs."""
         device = DEVICES.get(self.provider, "cpu")
@@ -120,7 +120,7 @@ class Runtime:
         try:
             if inputs or prepared.resident is None:
                 prepared.resident = ort_timing.resident(open_session, prepared.payload, inputs, sets, device)
-            return ort_timing.timed(open_session, prepared.payload, prepared.resident, prepared.shared, runs, warm)
+            return ort_timing.timed(open_session, prepared.payload, prepared.resident, prepared.shared, runs, wake)
         except Failure:
             raise
         except Exception as error:

@@ -14,13 +14,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import onnxruntime as ort
-import waking
 from failure import Failure
 
 PROFILER, WALL = "profiler", "wall"
-KERNELS_A_RUN = 4
-"""About so many kernels does a node of attention start: what a number of warm dispatches is divided by."""
-
 LEAST_WARM = 2
 IN_A_ROW = 4
 NO_KERNELS = "its profiler tells of no kernels: whole runs, with all that they copy"
@@ -62,7 +58,7 @@ def resident(
 
 
 def timed(
-    open_session: Session, payload: Dict[str, Any], given: Resident, shared: Dict[str, str], runs: int, warm: int
+    open_session: Session, payload: Dict[str, Any], given: Resident, shared: Dict[str, str], runs: int, wake: float
 ) -> Dict[str, Any]:
     """See main.py. payload: {"model", "waiter": a model whose one output comes to the host}.
 
@@ -74,7 +70,7 @@ def timed(
     wait = _waiting(open_session(payload["waiter"], False)) if given.device != "cpu" else None
     row = 1 if wait is None else IN_A_ROW
     began, warmed, spent = time.perf_counter(), 0, 0.0
-    while warmed < LEAST_WARM or waking.due(warmed * KERNELS_A_RUN, warm, spent):
+    while warmed < LEAST_WARM or spent < wake:
         _run(session, [bindings[(warmed + each) % len(bindings)] for each in range(row)], wait)
         warmed += row
         spent = time.perf_counter() - began

@@ -19,7 +19,6 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 import adapters
 import numpy as np
-import waking
 import wgpu
 
 TIMESTAMPS = "gpu timestamps"
@@ -34,6 +33,9 @@ SINGLE = 64
 LEAD, LEAD_SECONDS = 3, 0.01
 """Runs in front of those that count, in the same submission, where a run takes less than so long: before them the
 device has waited for the host."""
+
+SUBMISSION_SECONDS = 0.25
+"""About what a submission takes that wakes the device: some systems reset one that answers nobody for two seconds."""
 
 _TICKS = np.dtype("<u8")
 
@@ -83,11 +85,11 @@ def parts_of(dispatches: List[Dict[str, Any]], apart: List[bool]) -> List[Part]:
 
 
 def timed(
-    resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any], runs: int, warm: int
+    resident: Resident, dispatches: List[Dict[str, Any]], pipelines: List[Any], runs: int, wake: float
 ) -> Dict[str, Any]:
-    """See main.py: `runs` runs, as many of the parts, after `warm` dispatches or more: as much work as wakes a GPU."""
+    """See main.py: `runs` runs, and as many of the parts."""
     timer = _Timer(resident, dispatches, pipelines)
-    timer.warm(warm)
+    timer.wake(wake)
     work = [part for part in resident.parts if not part.apart]
     moves = [part for part in resident.parts if part.apart]
     whole = _whole(work)
@@ -134,10 +136,10 @@ class _Timer:
             self.device.queue.submit([encoder.finish()])
         self.resident.wait()
 
-    def warm(self, dispatches: int) -> None:
-        """Run what is not apart until the GPU is awake; for software one dispatch is asked for, and is enough.
+    def wake(self, seconds: float) -> None:
+        """Run what is not apart once, and for so long.
 
-        As many runs go out together as are still wanted: a GPU that waits for the host between them does not wake.
+        As many runs go out together as a submission has time for: one that waits for the host does not wake.
         """
         work = [at for part in self.resident.parts if not part.apart for at in part.dispatches]
         began, done, count = time.perf_counter(), 0, 1
@@ -149,11 +151,10 @@ class _Timer:
             self.resident.wait()
             done += count
             spent = time.perf_counter() - began
-            if not waking.due(done * len(work), dispatches, spent):
-                self.lead = LEAD if dispatches > 1 and spent / done < LEAD_SECONDS else 0
+            if spent >= seconds:
+                self.lead = LEAD if seconds and spent / done < LEAD_SECONDS else 0
                 return
-            wanted = max(dispatches / len(work) - done, (waking.least(dispatches) - spent) * done / spent)
-            count = max(1, math.ceil(min(wanted, (waking.MOST - spent) * done / spent)))
+            count = max(1, math.ceil(min(seconds - spent, SUBMISSION_SECONDS) * done / spent))
 
     def by_timestamps(self, side: List[Part], runs: int) -> np.ndarray:
         """Seconds [runs, parts] of passes by the GPU's clock, as many runs in a submission as a query set has room."""

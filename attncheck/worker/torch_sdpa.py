@@ -65,7 +65,7 @@ class Runtime:
         return roles.graph_outputs(problem, asked, prepared["outputs"], inputs), evidence
 
     def time(
-        self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+        self, prepared: Dict[str, Any], inputs: Dict[str, np.ndarray], runs: int, wake: float, sets: int
     ) -> Dict[str, Any]:
         """See main.py. Past and new rows are put into one buffer before: what is timed is the call alone."""
         import torch_timing  # a bundle's script, which times nothing, has no such file
@@ -81,7 +81,7 @@ class Runtime:
             query, key, value = operands
             return attend(problem, query, key, value, options, kernel)
 
-        found: Dict[str, Any] = torch_timing.timed(prepared["resident"], call, runs, warm, self.device)
+        found: Dict[str, Any] = torch_timing.timed(prepared["resident"], call, runs, wake, self.device)
         repeats = kernel == UNGROUPED and problem["heads"] != problem["kv_heads"]
         return dict(found, note="keys and values were repeated for every query head before" if repeats else "")
 

@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import torch
-import waking
 
 EVENTS, WALL = "cuda events", "wall"
 LEAST_WARM = 2
@@ -29,7 +28,7 @@ def timed(
     given: Resident,
     call: Callable[[Operands, Dict[str, Any]], torch.Tensor],
     runs: int,
-    warm: int,
+    wake: float,
     device: torch.device,
 ) -> Dict[str, Any]:
     """See main.py: the call is one part."""
@@ -37,7 +36,7 @@ def timed(
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")  # a kernel that PyTorch passes over says why, once a run
         began, warmed, spent = time.perf_counter(), 0, 0.0
-        while warmed < LEAST_WARM or waking.due(warmed, warm, spent):
+        while warmed < LEAST_WARM or spent < wake:
             call(given.sets[warmed % len(given.sets)], given.options)
             if device.type == "cuda":
                 torch.cuda.synchronize()

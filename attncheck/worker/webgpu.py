@@ -92,7 +92,7 @@ class Runtime:
         return outputs, {"provider": self.provider, "kernels": kernels}
 
     def time(
-        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, warm: int, sets: int
+        self, prepared: Prepared, inputs: Dict[str, np.ndarray], runs: int, wake: float, sets: int
     ) -> Dict[str, Any]:
         """See main.py; payload["apart"], a bool each dispatch, names those that only move rows into place."""
 
@@ -100,7 +100,7 @@ class Runtime:
             if inputs or prepared.resident is None:
                 self.release(prepared)
                 prepared.resident = self._resident(prepared, inputs, sets)
-            return timing.timed(prepared.resident, prepared.dispatches, prepared.pipelines, runs, warm)
+            return timing.timed(prepared.resident, prepared.dispatches, prepared.pipelines, runs, wake)
 
         found: Dict[str, Any] = _gpu(work)
         return found

@@ -15,6 +15,6 @@ class Busy:
         self.inner, self.file, self.hello = inner, file, inner.hello
         self.prepare, self.run, self.release = inner.prepare, inner.run, inner.release
 
-    def time(self, prepared, inputs, runs, warm, sets):
+    def time(self, prepared, inputs, runs, wake, sets):
         self.file.with_suffix(".timed").touch()
         time.sleep(3600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -240,8 +241,8 @@ def test_outputs_that_come_in_pieces_are_those_that_come_at_once(monkeypatch: py
     }
 
 
-@pytest.mark.parametrize(("dispatches", "runs", "lead"), [(1, 1, 0), (40, 40, 3)])
-def test_a_gpu_is_warmed_up_by_runs_in_a_row_and_software_by_one(dispatches: int, runs: int, lead: int) -> None:
+@pytest.mark.parametrize(("seconds", "least", "lead"), [(0.0, 1, 0), (0.3, 3, 3)])
+def test_a_gpu_is_woken_by_runs_for_so_long_and_software_by_one(seconds: float, least: int, lead: int) -> None:
     timing = worker_module("timing")
     timer = timing._Timer(resident(sets=3), *prepared_plan())
     taken: list[int] = []
@@ -252,10 +253,12 @@ def test_a_gpu_is_warmed_up_by_runs_in_a_row_and_software_by_one(dispatches: int
         return turn()
 
     timer._next = counted
-    timer.warm(dispatches)
-    assert len(taken) >= runs
+    began = time.perf_counter()
+    timer.wake(seconds)
+    assert time.perf_counter() - began >= seconds
+    assert len(taken) >= least
     assert timer.lead in (0, lead), "none where a run takes long"
-    assert dispatches > 1 or len(taken) == 1
+    assert seconds or len(taken) == 1
 
 
 def prepared_plan() -> tuple[Any, Any]:
@@ -303,12 +306,12 @@ def part(*, apart: bool, alone: bool) -> dict[str, Any]:
 
 def test_a_run_of_one_part_is_that_part_and_what_is_apart_is_timed_alone() -> None:
     prepared = runtime().prepare(fill_payload())
-    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 5, 1, 2)
+    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 5, 0.0, 2)
     assert told["parts"] == [part(apart=False, alone=False), *[part(apart=True, alone=True)] * 2]
     assert told["part_seconds"].shape == (5, 3)
     assert np.array_equal(told["part_seconds"][:, 0], told["seconds"])
     assert (told["seconds"] > 0).all()
-    again = runtime().time(prepared, {}, 3, 1, 2)
+    again = runtime().time(prepared, {}, 3, 0.0, 2)
     assert again["part_seconds"].shape == (3, 3), "what lies on the device is taken again"
     runtime().release(prepared)
     assert prepared.resident is None
@@ -334,7 +337,7 @@ def test_a_run_is_one_pass_and_its_parts_are_passes_of_further_runs(
 
     monkeypatch.setattr(timing._Timer, "_encode", noted)
     prepared = runtime().prepare(fill_payload(apart))
-    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 4, 1, 1)
+    told = runtime().time(prepared, {"x": np.arange(4, dtype=np.float32)}, 4, 0.0, 1)
     runtime().release(prepared)
     if told["clock"] != timing.TIMESTAMPS:
         pytest.skip("the adapter has no timestamps")
