@@ -209,7 +209,8 @@ fn scores_at(row: u32, lane: u32, half: u32) -> vec4<f32> {
     return bitcast<vec4<f32>>(arena[row * SCORE_PITCH + lane % 8u * 2u + half]);
 }
 
-// One step of the online softmax of a row: its scores become weights. Says whether the maximum moved.
+// One step of the online softmax of a row: its scores become weights. Says whether what was summed before is to be rescaled:
+// the maximum moved, and this lane has summed something, which it has not where a row's keys begin.
 fn soften(running: ptr<function, Running>, row: u32, lane: u32, a: vec4<f32>, b: vec4<f32>) -> bool {
     let highest = max(a, b);
     let pair = max(highest.xy, highest.zw);
@@ -217,20 +218,20 @@ fn soften(running: ptr<function, Running>, row: u32, lane: u32, a: vec4<f32>, b:
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
     top = max(top, subgroupShuffleXor(top, 4u));
-    let before = (*running).top;
-    let moves = top > before + LAZY;
-    let now = select(before, top, moves);
-    let factor = select(1.0, exp2(before - now), moves);
+    let before = *running;
+    let moves = top > before.top + LAZY;
+    let now = select(before.top, top, moves);
+    let factor = select(1.0, exp2(before.top - now), moves);
     let weights_a = vec4<f16>(exp2(a - now + LIFT));
     let weights_b = vec4<f16>(exp2(b - now + LIFT));
     let each = vec4<f32>(weights_a) + vec4<f32>(weights_b);
-    (*running).sum = (*running).sum * factor + ((each.x + each.y) + (each.z + each.w));
+    (*running).sum = before.sum * factor + ((each.x + each.y) + (each.z + each.w));
     (*running).top = now;
     arena[row * WEIGHT_PITCH + lane % 8u] = vec4<u32>(bitcast<vec2<u32>>(weights_a), bitcast<vec2<u32>>(weights_b));
     if (lane % 8u == 0u) {
         row_factor[row] = factor;
     }
-    return moves;
+    return moves && before.sum != 0.0;
 }
 
 // Which of the keys of a step weigh something in the rows of this subgroup, a bit each, of a lane's eight weights.

@@ -1,4 +1,4 @@
-"""Works for the matrix kernel: few rows against slices of the keys, and what is hidden from it in either form."""
+"""Works for the matrix kernel: few rows against slices of the keys, prompts, and what is hidden from either form."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _holes(given: Work, seed: int = 4) -> np.ndarray:
     return np.random.default_rng(seed).random(shape) > 0.4
 
 
-def _biased(dim: int) -> Work:
-    given = _plain(q_len=(3, 3), past_len=(700, 20))(dim)
+def _biased(dim: int, **axes: Any) -> Work:
+    given = _plain(**({"q_len": (3, 3), "past_len": (700, 20)} | axes))(dim)
     holes = _holes(given)
     holes[:, :, 1] = False
     noise = np.random.default_rng(3).standard_normal(holes.shape)
@@ -56,9 +56,9 @@ def _averaged(dim: int) -> Work:
     return masked(given, holes).with_problem(empty_row="mean")
 
 
-def _sunk(dim: int) -> Work:
+def _sunk(dim: int, **axes: Any) -> Work:
     """Sinks that weigh about as much as all keys."""
-    given = _plain(q_len=(2,), past_len=(600,), data="normal")(dim)
+    given = _plain(**({"q_len": (2,), "past_len": (600,), "data": "normal"} | axes))(dim)
     return sunk(given, np.linspace(-2.0, 6.0, 8), smooth=True)
 
 
@@ -88,6 +88,20 @@ CASES: dict[str, Made] = {
     **{f"{keys} keys": _plain(q_len=(2,), past_len=(keys - 2,), heads=4) for keys in (2, 63, 65, 511, 512, 513, 1025)},
 }
 """Name -> the work of few rows, whose output the oracle knows."""
+
+PROMPTS: dict[str, Made] = {
+    "tiles": _plain(q_len=(150,), past_len=(90,), heads=4),
+    "window": _plain(q_len=(140,), past_len=(300,), window=100, heads=4),
+    "window within a step": _plain(q_len=(70,), past_len=(100,), window=3, heads=4),
+    "no whole tile": _plain(q_len=(40, 40, 40), past_len=(20, 100, 300)),
+    "softcap": _plain(q_len=(70,), past_len=(60,), softcap=2.0, heads=4),
+    "rising": _plain(q_len=(40,), past_len=(300,), data="rising-scores"),
+    "huge": _plain(q_len=(40,), past_len=(300,), data="huge-logit"),
+    "masks": lambda dim: _biased(dim, q_len=(20, 20), past_len=(70, 20)),
+    "sinks": lambda dim: _sunk(dim, q_len=(40,), past_len=(60,)),
+    "packed": lambda dim: packed(_plain(q_len=(40,), past_len=(60,))(dim), ROLES[::-1]),
+}
+"""Name -> the work of a prompt, whose output the oracle knows."""
 
 HIDDEN: dict[str, Made] = {
     "few rows": _plain(q_len=(3,), past_len=(600,)),

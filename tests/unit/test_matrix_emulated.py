@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from attncheck.kernels import matrix
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.parts import ALIGNMENT
 from tests.device import Work, compute, has_f16, plan, worker_module
-from tests.few_rows import CASES, HIDDEN, UNITS, with_nan, wrongs
+from tests.dressing import padded
+from tests.few_rows import CASES, HIDDEN, PROMPTS, UNITS, WINDOWED, with_nan, with_nan_before, wrongs
 from tests.matrices import emulated, in_plain_words
 
 every_width = pytest.mark.parametrize(
@@ -52,6 +54,30 @@ def test_what_a_mask_hides_from_all_rows_may_be_nan(name: str, dim: int, shaders
     outputs = compute(given, "matrix", shaders, UNITS)
     assert not wrongs(given, outputs)
     assert np.array_equal(compute(poisoned, "matrix", shaders, UNITS)["output"], outputs["output"])
+
+
+@every_width
+@pytest.mark.parametrize("name", PROMPTS)
+def test_prompts(name: str, dim: int, shaders: Path) -> None:
+    given = PROMPTS[name](dim)
+    assert "matrix" in plan(given, "matrix", shaders, UNITS).sources
+    assert not wrongs(given, compute(given, "matrix", shaders, UNITS))
+
+
+@every_width
+@pytest.mark.parametrize("name", WINDOWED)
+def test_what_lies_before_all_windows_may_be_nan(name: str, dim: int, shaders: Path) -> None:
+    given = WINDOWED[name](dim)
+    outputs = compute(given, "matrix", shaders, UNITS)
+    assert not wrongs(given, outputs)
+    assert np.array_equal(compute(with_nan_before(given), "matrix", shaders, UNITS)["output"], outputs["output"])
+
+
+def test_rows_of_a_prompt_have_the_same_bits_whatever_rows_share_their_tile(shaders: Path) -> None:
+    given = PROMPTS["window"](32)
+    wide = padded(given, 23)
+    alone, beside = (compute(it, "matrix", shaders, UNITS)["output"] for it in (given, wide))
+    assert np.array_equal(beside[:, : given.problem.rows].view(np.uint16), alone.view(np.uint16))
 
 
 def test_the_members_of_a_batch_have_the_bits_that_they_have_alone(shaders: Path) -> None:
@@ -96,31 +122,74 @@ BROKEN = [
 ]  # fmt: skip
 
 
+BROKEN_PROMPTS = [
+    ("let now = select(before.top, top, moves);", "let now = before.top;", "the running maximum is not kept"),
+    ("return moves && before.sum != 0.0;", "return false;", "sums are not rescaled"),
+    ("before.sum * factor + (", "before.sum + (", "the sum is not rescaled"),
+    ("            sums[4] = rescaled(sums[4], subgroup, lane, block_rows + BLOCK);\n", "",
+     "lower rows are not rescaled"),
+    ("if (params.masked != 0u || start < slots.z || start + KEYS > slots.w) {", "if (params.masked != 0u) {",
+     "every tile counts as full"),
+    ("start < slots.z || ", "", "a tile that a window cuts counts as full"),
+    (" || start + KEYS > slots.w", "", "the diagonal's tiles count as full"),
+    ("return slot >= slots.x && slot < slots.y;", "return slot < slots.y;", "NaN before all windows"),
+    ("if (params.masked != 0u) {\n            let weights", "if (false) {\n            let weights",
+     "NaN that a mask hides"),
+    ("(head_tiles - 1u - index / members)", "(head_tiles - 1u)", "every workgroup takes the last rows"),
+    ("params.query_first + tile.batch", "tile.batch", "the first of packed roles for the query"),
+    ("tile.kv_head * params.head_group + (tile.first", "(tile.first", "query heads of the first KV head"),
+    ("exp2(top - highest - LIFT)", "exp2(top - highest)", "weights are not brought down again"),
+    ("sinks[0] = sink[head] * LOG2E;", "sinks[0] = sink[head];", "a sink in natural units"),
+]  # fmt: skip
+
+
 def test_shaders_as_they_are_pass(shaders: Path) -> None:
-    assert not caught(shaders)
+    assert not caught(shaders, few_rows())
+    assert not caught(shaders, prompts())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN, ids=[fault for *_, fault in BROKEN])
-def test_a_broken_copy_is_caught(old: str, new: str, fault: str, tmp_path: Path, shaders: Path) -> None:
+def test_a_broken_copy_is_caught(old: str, new: str, fault: str, shaders: Path) -> None:
     """By the cases above: they prove nothing of the shader that they let do anything."""
-    file = shaders / "matrix_decode.wgsl"
-    given = (shipped.shaders_dir() / "matrix_decode.wgsl").read_text(encoding="utf-8")
+    break_copy(shaders, "matrix_decode", old, new)
+    assert caught(shaders, few_rows()), fault
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new", "fault"), BROKEN_PROMPTS, ids=[fault for *_, fault in BROKEN_PROMPTS])
+def test_a_broken_copy_is_caught_by_prompts(old: str, new: str, fault: str, shaders: Path) -> None:
+    break_copy(shaders, "matrix", old, new)
+    assert caught(shaders, prompts()), fault
+
+
+def break_copy(shaders: Path, shader: str, old: str, new: str) -> None:
+    given = (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8")
     assert given.count(old) == 1, f"{old!r} must stand once"
-    file.write_text(in_plain_words(given.replace(old, new)), encoding="utf-8")
-    assert caught(shaders), fault
+    (shaders / f"{shader}.wgsl").write_text(in_plain_words(given.replace(old, new)), encoding="utf-8")
 
 
-def caught(shaders: Path) -> bool:
+def few_rows() -> Iterator[tuple[Work, Limits]]:
+    """Works of few rows, whose keys are bound at once, and in parts."""
+    for given in (*(made(32) for made in CASES.values()), with_nan(HIDDEN["few rows"](32))[1]):
+        yield from ((given, limits) for limits in (UNITS, narrow(given)))
+
+
+def prompts() -> Iterator[tuple[Work, Limits]]:
+    """Prompts, with NaN in what no row sees too."""
+    hidden = (with_nan(HIDDEN["many rows"](32))[1], with_nan_before(WINDOWED["many rows"](32)))
+    yield from ((given, UNITS) for given in (*(made(32) for made in PROMPTS.values()), *hidden))
+
+
+def caught(shaders: Path, given: Iterator[tuple[Work, Limits]]) -> bool:
     """Whether any case shows a difference, or the worker itself says that something is wrong."""
     failure = worker_module("failure").Failure
-    for given in (*(made(32) for made in CASES.values()), with_nan(HIDDEN["few rows"](32))[1]):
-        for limits in (UNITS, narrow(given)):
-            try:
-                outputs = compute(given, "matrix", shaders, limits)
-            except failure as error:
-                assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
-                return True
-            if wrongs(given, outputs):
-                return True
+    for each, limits in given:
+        try:
+            outputs = compute(each, "matrix", shaders, limits)
+        except failure as error:
+            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
+            return True
+        if wrongs(each, outputs):
+            return True
     return False
