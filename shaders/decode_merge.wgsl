@@ -2,7 +2,8 @@
 // prelude    elem: type of the output
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)
 //            2 partials [batch, kv_heads, partial_rows, slices, v_head_dim + 2] f32, as decode.wgsl or matrix_decode.wgsl writes them
-//            3 sink [heads] f32 (read where `sinks` is not 0)  4 output [batch, heads, rows, v_head_dim] by strides
+//            3 sink [heads] f32 (read where `sinks` is not 0)  4 output [batch, heads, rows, v_head_dim] by strides, from
+//            output_first on
 // workgroup  256 invocations: DIMS elements of a row by SIDES slices at once; grid (dim_blocks, packed rows, kv_heads,
 //            batch), flattened, the first fastest, folded over x, y, z
 // order      packed rows are [head_group, rows], flattened; of a row only the slices that it goes over are read

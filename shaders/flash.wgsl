@@ -4,7 +4,8 @@
 //            keys whose values are staged together, a multiple of 8; STAGE: vectors of `stage`
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] by strides, from
 //            query_first on  3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
-//            5 output [batch, heads, rows, v_head_dim] by strides; 2 to 5 are vectors of 4, and so are their strides
+//            5 output [batch, heads, rows, v_head_dim] by strides, from output_first on; 2 to 5 are vectors of 4, and so are
+//            their strides
 //            6 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  128 invocations, 8 side by side on PARTS quads of rows; one workgroup a tile; grid (tiles), folded over x, y, z
@@ -12,16 +13,16 @@
 // order      a tile is 64 x PARTS consecutive packed rows of one KV head against 64 keys at a time; packed rows are
 //            [rows, head_group], flattened, so that the query heads that share keys share a tile, and a tile's rows see
 //            much the same keys; the last rows, which see most, come first
-// tiles      keys before the first and behind the last that any row of a tile goes over are not looked at (empty); where
-//            every row sees every key, no key is judged (full); a mask makes all others partial
+// tiles      steps of 64 keys before the first and behind the last that any row of a tile goes over are not looked at
+//            (empty); where every row sees every key, no key is judged (full); a mask makes all others partial
 // memory     at most 16 KiB, 24 with PARTS 2: `stage` holds first queries and keys, 16 dims at a time, then weights and
 //            values, KEY_CHUNK keys at a time
 // numerics   f32 products and sums; scores in log2 units: `factor` is scale x log2 e, or scale / softcap, and `cap`
 //            softcap x log2 e, 0 for none. A key that a row does not go over is ABSENT and weighs nothing; one that it goes
 //            over but does not see is HIDDEN where `mean` is not 0, so that hidden keys weigh the same until the first one
-//            that is seen, and ABSENT elsewhere; slots behind the last key are never read, and values that a mask hides
-//            from all rows of a tile are never multiplied; a sink, and one of 0 where `zero_sink` is not 0, only count in
-//            the last division
+//            that is seen, and ABSENT elsewhere; slots behind the last key are never read; values that a mask hides from
+//            all rows of a tile, or that lie before the first key of all, are never multiplied; a sink, and one of 0 where
+//            `zero_sink` is not 0, only count in the last division
 
 struct Params {
     tiles: u32,

@@ -2,7 +2,7 @@
 // prelude    directives: f16, subgroups, subgroup matrices, whose uniformity is not analysed; HEAD_DIM, V_DIM: 32, 64 or 128
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] from query_first on
 //            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim]
-//            5 output [batch, heads, rows, v_head_dim]; 2 to 5 f16 by strides, in words of eight
+//            5 output [batch, heads, rows, v_head_dim] from output_first on; 2 to 5 f16 by strides, in words of eight
 //            6 bias [batch, heads, rows, slots] f32 by strides (read where `masked` is not 0)
 //            7 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  256 invocations, 8 subgroups of 32; grid (tiles), folded over x, y, z

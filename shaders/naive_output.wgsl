@@ -1,7 +1,8 @@
 // naive_output.wgsl: the weighted sum of the values for a block of query rows; pass 3 of naive.
 // prelude    elem: type of values and output
 // bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 weights [block, span] f32, below 0 where hidden
-//            3 value [batch, kv_heads, capacity, v_head_dim] by strides  4 output [batch, heads, rows, v_head_dim] by strides
+//            3 value [batch, kv_heads, capacity, v_head_dim] by strides  4 output [batch, heads, rows, v_head_dim] by
+//            strides, from output_first on
 // workgroup  64 invocations, DIMS output dims of one block row by PARTS interleaved parts of its keys;
 //            grid (block * ceil(v_head_dim / DIMS)), folded over x, y, z
 // order      block row r is row first_row + r of [batch, heads, rows], flattened

@@ -1,7 +1,7 @@
 // naive_scores.wgsl: the scores of a block of query rows against every key they see, materialised; pass 1 of naive.
 // prelude    elem: type of the keys
-// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
-//            3 key [batch, kv_heads, capacity, head_dim] by strides  4 scores out [block, span] f32
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides,
+//            from query_first on  3 key [batch, kv_heads, capacity, head_dim] by strides  4 scores out [block, span] f32
 //            5 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 // workgroup  64 invocations, one a score; grid ceil(total / 64), folded over x, y, z
 // order      block row r is row first_row + r of [batch, heads, rows], flattened; total is block * span

@@ -1,9 +1,10 @@
 // online.wgsl: attention in one pass over the keys, with a running maximum and a running sum; scores never leave the tile.
 // prelude    elem: type of keys, values and output
-// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides
-//            3 key [batch, kv_heads, capacity, head_dim]  4 value [batch, kv_heads, capacity, v_head_dim] by strides
+// bindings   0 params  1 visible [batch, rows] (lo, hi, first, end)  2 query [batch, heads, rows, head_dim] f32 by strides,
+//            from query_first on  3 key [batch, kv_heads, capacity, head_dim], 4 value [batch, kv_heads, capacity,
+//            v_head_dim], both by strides
 //            5 state [tiles, ROWS, 2 + v_head_dim] f32: running maximum, running sum, sums of one dispatch for the next
-//            6 output [batch, heads, rows, v_head_dim] by strides
+//            6 output [batch, heads, rows, v_head_dim] by strides, from output_first on
 //            7 bias [batch, heads, rows, slots] f32 by strides, 0 where it is broadcast (read where `masked` is not 0)
 //            8 sink [heads] f32 (read where `sinks` is not 0)
 // workgroup  64 invocations, one workgroup a tile; grid (tiles - first_tile), folded over x, y, z

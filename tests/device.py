@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import attncheck
 from attncheck import shipped
@@ -117,6 +119,15 @@ def failing(found: tuple[Difference, ...]) -> list[str]:
         for each in found
         if not each.passed
     ]
+
+
+def assert_same_bits(found: NDArray[Any], expected: NDArray[Any], what: str = "") -> None:
+    """That two arrays are the same to the last bit, which numbers of one value need not be."""
+    assert found.dtype == expected.dtype, what
+    words = f"u{found.itemsize}"
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(found).view(words), np.ascontiguousarray(expected).view(words), err_msg=what
+    )
 
 
 def has_f16() -> bool:

@@ -114,13 +114,22 @@ def dressings(draw: st.DrawFn, given: Work) -> Work:
     return scored(given, stage, draw(st.one_of(st.none(), st.integers(1, max(problem.kv_len) + 3))))
 
 
+def with_nan_past(given: Work, where: slice | NDArray[np.bool_]) -> Work:
+    """With past keys and values at these slots that are no numbers."""
+    inputs = dict(given.inputs)
+    for name in ("past_key", "past_value"):
+        inputs[name] = inputs[name].copy()
+        inputs[name][:, :, where] = np.nan
+    return replace(given, inputs=inputs)
+
+
 def padded(given: Work, more: int) -> Work:
     """With so many rows more in the arrays of all members, of which none means anything."""
     problem = given.problem
     rows = {"rows": problem.rows + more, "new_rows": problem.new_rows + more}
     visible = np.pad(problem.visible, ((0, 0), (0, more), (0, 0)))
     wide = {
-        name: np.concatenate([array, array[:, ::-1][:, :1].repeat(more, axis=1)], axis=1) if name in ROLES else array
+        name: np.concatenate([array, array[:, -1:].repeat(more, axis=1)], axis=1) if name in ROLES else array
         for name, array in given.inputs.items()
     }
     output, *others = given.outputs

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attncheck.compare import judge
 from attncheck.kernels.draft import Limits
@@ -15,7 +13,7 @@ from attncheck.oracle.ask import answer
 from attncheck.problem import Arrays
 from tests.device import Work, failing, work
 from tests.drawing import scenario
-from tests.dressing import ROLES, masked, packed, sunk
+from tests.dressing import ROLES, masked, packed, sunk, with_nan_past
 
 UNITS = Limits(1 << 30, workgroups=65535, f16=True, workgroup_bytes=48 << 10, invocations=256, matrix=True)
 """An adapter with matrix units."""
@@ -119,7 +117,7 @@ WINDOWED: dict[str, Made] = {
 def with_nan_before(given: Work) -> Work:
     """The same with NaN in the keys and values that lie before all windows."""
     first = int(given.problem.visible[..., 0].min())
-    return _replaced(given, slice(0, first))
+    return with_nan_past(given, slice(0, first))
 
 
 def with_nan(given: Work) -> tuple[Work, Work]:
@@ -129,15 +127,7 @@ def with_nan(given: Work) -> tuple[Work, Work]:
     for first, end in ((3, 4), (16, 40), (past // 2, past // 2 + 1), (past - 10, past)):
         shows[first:end] = False
     hidden = masked(given, np.broadcast_to(shows, (given.problem.rows, shows.size)).copy())
-    return hidden, _replaced(hidden, ~shows[:past])
-
-
-def _replaced(given: Work, where: slice | NDArray[np.bool_]) -> Work:
-    changed = dict(given.inputs)
-    for name in ("past_key", "past_value"):
-        changed[name] = changed[name].copy()
-        changed[name][:, :, where] = np.nan
-    return replace(given, inputs=changed)
+    return hidden, with_nan_past(hidden, ~shows[:past])
 
 
 def wrongs(given: Work, outputs: Arrays) -> list[str]:

@@ -1,4 +1,4 @@
-"""Work whose masks have numbers for each query row, and so little memory for them that they are combined in blocks."""
+"""Works whose masks have numbers for each query row, and how often a plan combines them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
-from attncheck.kernels import bias
 from attncheck.kernels.plan import Plan
 from tests.device import Work, work
 from tests.drawing import scenario
 from tests.dressing import masked, packed, sunk
 
-ROWS = 37
-"""No multiple of any tile, nor of the blocks."""
+ROWS, BLOCKS = 150, 3
+"""No multiple of any tile, and in how many blocks they are where memory is short: of 50 rows, no multiple either."""
 
 
 def given(dtype: str = "float32", **axes: Any) -> Work:
     """Two entries, one of them shorter, in the layout whose rows are apart from each other."""
-    shape = {"q_len": (ROWS, ROWS - 20), "past_len": (30, 0), "heads": 4, "kv_heads": 2, "head_dim": 32}
+    shape = {"q_len": (ROWS, ROWS - 70), "past_len": (30, 0), "heads": 4, "kv_heads": 2, "head_dim": 32}
     return work(scenario(dtype=dtype, **(shape | axes)))
 
 
@@ -41,15 +39,8 @@ DRESSED: dict[str, Callable[[str], Work]] = {
     "packed": lambda dtype: of_rows(packed(given(dtype, past_len=(0, 0)))),
     "turned": lambda dtype: of_rows(given(dtype, rotary="interleaved")),
     "mean": lambda dtype: of_rows(given(dtype)).with_problem(empty_row="mean"),
-    "few-rows": lambda dtype: of_rows(given(dtype, q_len=(11, 3))),
-    "two": lambda dtype: masked(of_rows(given(dtype)), np.arange(67) % 5 != 2),
+    "two": lambda dtype: masked(of_rows(given(dtype)), np.arange(ROWS + 30) % 5 != 2),
 }
-
-
-def in_blocks(monkeypatch: pytest.MonkeyPatch, like: Work, rows: int) -> None:
-    """So little memory that a block has `rows` rows, or a few less: blocks are much alike."""
-    whole = bias.nbytes(like.problem)
-    monkeypatch.setattr(bias, "BLOCK_BYTES", whole * rows // like.problem.rows)
 
 
 def combinations(found: Plan) -> int:

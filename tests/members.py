@@ -18,7 +18,7 @@ PAST = 2100
 class Batch:
     """A member of `rows` query rows behind PAST keys, beside others behind `others` keys.
 
-    more  rows that the others have beyond its own, which stand in its own array all the same
+    more  rows of the arrays beyond those that mean something in any member
     """
 
     rows: int

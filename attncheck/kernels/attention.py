@@ -39,7 +39,7 @@ def draw(draft: Draft[Problem], kernel: str) -> None:
         operands = Operands(visible, query.from_row(first), key, value, bias.masks(block, first), sinks)
         ROSTER[kernel].attend(block, operands, output.from_row(first))
         if rows.scores is not None:
-            naive.give_scores(block, replace(operands, query=_in_float32(block, query)), rows.scores)
+            naive.give_scores(block, replace(operands, query=_in_float32(block, operands.query)), rows.scores)
     if scattered is not None:
         given_out(draft, output, problem.output, scattered)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,8 +22,10 @@ FORMATS = {"f32": 0, "f16": 1, "boolean": 2, "integer": 3}
 SIZES = {"f32": 4, "f16": 2, "boolean": 1, "integer": 4}
 """Bytes of an element."""
 
-BLOCK_BYTES = 32 << 20
-"""Most bytes of combined masks that are held at a time, but for those of one row."""
+BLOCK_BYTES, FEW_ROWS = 64 << 20, 64
+"""Most bytes of combined masks that are held at a time, and so many query rows of which they are held together all the
+same: fewer fill no tile, and kernels of few rows go over slices of keys whose length follows from how many there
+are."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +45,27 @@ class Sinks:
 
 
 def blocks(problem: Problem) -> Iterator[tuple[int, Problem]]:
-    """The problem's query rows in blocks of much the same length: the first row of each, and its rows as a problem.
+    """The problem's query rows in blocks that are as long, or longer by one: the first row, and the rows as a problem.
 
     All of them at once, where that keeps within BLOCK_BYTES, and where a score output is asked for, which is as large.
+    Of several none has less than half of FEW_ROWS.
     """
-    most = problem.rows if problem.scores is not None else _rows_at_once(problem)
-    if problem.rows <= most:
+    count = max(1, -(-problem.rows // _rows_at_once(problem)))
+    if count == 1 or problem.scores is not None:
         yield 0, problem
         return
-    length = -(-problem.rows // -(-problem.rows // most))
-    for first in range(0, problem.rows, length):
-        end = min(first + length, problem.rows)
+    bounds = [problem.rows * each // count for each in range(count + 1)]
+    for first, end in pairwise(bounds):
         q_len = tuple(min(max(each - first, 0), end - first) for each in problem.q_len)
         yield first, replace(problem, rows=end - first, q_len=q_len, visible=problem.visible[:, first:end])
 
 
 def nbytes(problem: Problem) -> int:
     """Bytes of the combined masks that are held at a time."""
-    return max(4 * math.prod(_shape(block)) for _, block in blocks(problem)) if problem.masks else 0
+    if not problem.masks:
+        return 0
+    *_, (_, last) = blocks(problem)  # of which none is longer
+    return 4 * math.prod(_shape(last))
 
 
 def given_bytes(mask: Mask, elem: str) -> int:
@@ -106,7 +112,7 @@ def _shape(problem: Problem) -> tuple[int, int, int, int]:
 
 def _rows_at_once(problem: Problem) -> int:
     batch, heads, rows, slots = _shape(problem)
-    return max(1, BLOCK_BYTES // (4 * batch * heads * slots)) if rows > 1 else max(1, problem.rows)
+    return max(FEW_ROWS, BLOCK_BYTES // (4 * batch * heads * slots)) if rows > 1 else max(1, problem.rows)
 
 
 def _aligned(mask: Mask) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class View:
         return {f"{role}_first": self.first, **self.strides(role)}
 
     def from_row(self, row: int) -> View:
-        """The same from a row on."""
+        """The same from a row on; `rows` stays that of the buffer, from which strides come."""
         return replace(self, first=self.first + row * self.strides("")["_row"])
 
     def strides(self, role: str) -> dict[str, int]:

@@ -19,8 +19,8 @@ class Operands:
     """Buffers that are there when a kernel begins.
 
     visible     int32 [batch, rows, 4], see `visible_rows`
-    query       [batch, heads, rows, head_dim], turned and normalised: in float32 and alone in its buffer, but for a
-                kernel that reads it as given from its `first` on in whatever buffer and dtype it lies
+    query       [batch, heads, rows, head_dim] from its `first` on, turned and normalised: in float32, but for a kernel
+                that reads it as given, in whatever buffer and dtype it lies
     key, value  [batch, kv_heads, capacity, head_dim or v_head_dim] in the dtype of the problem: all slots
     """
 

@@ -24,7 +24,7 @@ def _nothing(problem: Problem, limits: Limits) -> None:
 class Member:
     """One kernel.
 
-    attend  appends the dispatches that compute the output from operands that are there
+    attend  appends the dispatches that compute the output, or a block of its rows, from operands that are there
     lacks   why it does not cover a problem on such an adapter, in a few words, or None; `online` then takes its place
     promise what it computes in
     as_given whether it reads queries that nothing has turned where they lie and in their own dtype, not in float32

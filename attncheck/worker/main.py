@@ -19,10 +19,10 @@ cross the pipe.
 
 "time" measures and checks nothing: "inputs" go to the device once and stay there, `sets` times over, until the handle
 is released; a later request with no inputs takes those that are there. After `wake` seconds of runs that are not
-counted, of one where that is 0, "seconds" [runs] holds what each run took, without what is apart, and "part_seconds"
-[runs, parts] what each of the "parts" took, told as {"name": ..., "apart": ..., "alone": ...}: apart are those that
-only move rows into place, alone those that were timed by themselves in further runs. "clock" says what measured, "note"
-what else there is to say, if anything.
+counted, of as few as can be where that is 0, "seconds" [runs] holds what each run took, without what is apart, and
+"part_seconds" [runs, parts] what each of the "parts" took, told as {"name": ..., "apart": ..., "alone": ...}: apart are
+those that only move rows into place, alone those that were timed by themselves in further runs. "clock" says what
+measured, "note" what else there is to say, if anything.
 
 A request that fails is answered with ``{"failed": verdict, "message": ..., "refused": whether the runtime said no to
 it}``. A runtime module offers

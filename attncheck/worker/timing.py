@@ -137,9 +137,9 @@ class _Timer:
         self.resident.wait()
 
     def wake(self, seconds: float) -> None:
-        """Run what is not apart once, and for so long.
+        """Run what is not apart once at least, and for so long.
 
-        As many runs go out together as a submission has time for: one that waits for the host does not wake.
+        As many runs go out together as a submission has time for: a GPU that waits for the host does not wake.
         """
         work = [at for part in self.resident.parts if not part.apart for at in part.dispatches]
         began, done, count = time.perf_counter(), 0, 1

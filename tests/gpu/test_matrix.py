@@ -15,11 +15,11 @@ from attncheck import shipped
 from attncheck.backends.registry import Settings, create
 from attncheck.backends.wgsl import limits
 from attncheck.engine.worker import Worker
-from attncheck.kernels import decode, matrix, planner
+from attncheck.kernels import bias, matrix, planner
 from attncheck.problem import Arrays
-from tests.device import Work
+from tests.device import Work, assert_same_bits
 from tests.few_rows import CASES, HIDDEN, WINDOWED, with_nan, with_nan_before, wrongs
-from tests.mask_rows import DRESSED, in_blocks
+from tests.mask_rows import DRESSED
 from tests.members import BATCHES, Batch
 
 pytestmark = pytest.mark.gpu
@@ -77,23 +77,19 @@ def test_what_lies_before_all_windows_may_be_nan(name: str, dim: int, dawn: Work
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 def test_a_member_has_the_same_bits_alone(batch: Batch, dawn: Worker) -> None:
     own = computed(dawn, batch.alone("float16"))["output"]
-    np.testing.assert_array_equal(computed(dawn, batch.together("float16"))["output"][:1, : batch.rows], own)
+    assert_same_bits(computed(dawn, batch.together("float16"))["output"][:1, : batch.rows], own)
 
 
 @pytest.mark.parametrize("dressed", [name for name in DRESSED if name != "turned"])
-@pytest.mark.parametrize("rows", [8, 20])
 def test_masks_in_blocks_of_rows_have_the_bits_of_the_whole(
-    monkeypatch: pytest.MonkeyPatch, dressed: str, rows: int, dawn: Worker
+    monkeypatch: pytest.MonkeyPatch, dressed: str, dawn: Worker
 ) -> None:
-    """Of 20 rows: blocks of fewer are decoded."""
     given = DRESSED[dressed]("float16")
-    whole = computed(dawn, given)
-    assert not wrongs(given, whole)
-    in_blocks(monkeypatch, given, rows)
+    whole = computed(dawn, given)["output"]
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
     found = computed(dawn, given)
     assert not wrongs(given, found)
-    if rows > decode.MOST_ROWS:
-        np.testing.assert_array_equal(found["output"], whole["output"])
+    assert_same_bits(found["output"], whole)
 
 
 def attncheck(*words: str) -> subprocess.CompletedProcess[str]:

@@ -12,39 +12,56 @@ from attncheck.kernels import bias, planner
 from attncheck.kernels.draft import Limits
 from attncheck.problem import Mask, Problem
 from attncheck.shipped import shaders_dir
-from tests.device import KERNELS, compute, differences, every_kernel, failing, has_f16, plan
+from tests.device import KERNELS, assert_same_bits, compute, differences, every_kernel, failing, has_f16, plan
 from tests.dressing import masked, scored
-from tests.mask_rows import DRESSED, combinations, given, in_blocks, of_rows
+from tests.mask_rows import BLOCKS, DRESSED, combinations, given, of_rows
 
 GPU = Limits(2 << 30, workgroups=65535, f16=True, workgroup_bytes=48 << 10, matrix=True, buffer_bytes=4 << 30)
 
 
 @every_kernel
 @pytest.mark.parametrize("dressed", DRESSED)
-@pytest.mark.parametrize(("dtype", "rows"), [("float32", 1), ("float32", 8), ("float16", 8)])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_blocks_have_the_bits_of_the_whole(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, dressed: str, dtype: str, rows: int
+    monkeypatch: pytest.MonkeyPatch, kernel: str, dressed: str, dtype: str
 ) -> None:
     if dtype == "float16" and not has_f16():
         pytest.skip("the adapter has no f16")
     like = DRESSED[dressed](dtype)
     whole = compute(like, kernel)
     combined = combinations(plan(like, kernel))
-    in_blocks(monkeypatch, like, rows)
-    assert combinations(plan(like, kernel)) == combined * -(-like.problem.rows // rows)
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    assert combinations(plan(like, kernel)) == combined * BLOCKS
     for name, array in compute(like, kernel).items():
-        np.testing.assert_array_equal(array, whole[name], err_msg=name)
+        assert_same_bits(array, whole[name], name)
     assert failing(differences(like, kernel)) == []
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("shape", [(1, 1, 1, 67), (2, 4, 1, 67), (1, 67)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 180), (2, 4, 1, 180), (1, 180)])
 def test_what_all_rows_share_is_combined_once(
     monkeypatch: pytest.MonkeyPatch, kernel: str, shape: tuple[int, ...]
 ) -> None:
     like = masked(given(), np.zeros(shape))
     monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
     assert combinations(plan(like, kernel)) == 1
+
+
+@pytest.mark.parametrize("kernel", ["decode", *KERNELS])
+@pytest.mark.parametrize("rows", [1, 16, 64])
+def test_few_rows_are_held_together(monkeypatch: pytest.MonkeyPatch, kernel: str, rows: int) -> None:
+    """By how many there are kernels choose the length of slices, which no other member of a batch is to move."""
+    like = of_rows(given(q_len=(rows, 1)), 2, 4)
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    assert combinations(plan(like, kernel)) == 1
+
+
+@pytest.mark.parametrize("rows", [65, 129, 6401])
+def test_no_block_has_few_rows(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    lengths = [block.rows for _, block in bias.blocks(prompt((rows, rows)))]
+    assert sum(lengths) == rows
+    assert bias.FEW_ROWS / 2 <= min(lengths) <= max(lengths) <= bias.FEW_ROWS
 
 
 def test_a_score_output_which_is_as_large_has_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +82,8 @@ def test_no_kernel_holds_as_many_numbers_as_there_are_scores(kernel: str, masks:
 
 
 def prompt(*masks: tuple[int, ...]) -> Problem:
-    """16384 rows over as many keys, with boolean masks, which nobody has to hold for a plan."""
-    rows = 1 << 14
+    """As many rows as keys, and as the masks are long, which are boolean: nobody has to hold them for a plan."""
+    rows = masks[0][-1]
     visible = np.zeros((1, rows, 2), np.int32)
     visible[..., 1] = np.arange(1, rows + 1)
     sizes: dict[str, Any] = {"batch": 1, "heads": 8, "rows": rows, "new_rows": rows, "capacity": rows}

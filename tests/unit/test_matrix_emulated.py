@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from attncheck import shipped
-from attncheck.kernels import matrix
+from attncheck.kernels import bias, matrix
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.parts import ALIGNMENT
-from tests.device import Work, compute, has_f16, plan, worker_module
+from tests.device import Work, assert_same_bits, compute, has_f16, plan, worker_module
 from tests.dressing import padded
 from tests.few_rows import CASES, HIDDEN, PROMPTS, UNITS, WINDOWED, with_nan, with_nan_before, wrongs
+from tests.mask_rows import BLOCKS, DRESSED, combinations
 from tests.matrices import emulated, in_plain_words
 
 every_width = pytest.mark.parametrize(
@@ -77,7 +78,20 @@ def test_rows_of_a_prompt_have_the_same_bits_whatever_rows_share_their_tile(shad
     given = PROMPTS["window"](32)
     wide = padded(given, 23)
     alone, beside = (compute(it, "matrix", shaders, UNITS)["output"] for it in (given, wide))
-    assert np.array_equal(beside[:, : given.problem.rows].view(np.uint16), alone.view(np.uint16))
+    assert_same_bits(beside[:, : given.problem.rows], alone)
+
+
+@pytest.mark.parametrize("dressed", ["of-each-head", "window", "mean"])
+def test_masks_in_blocks_of_rows_have_the_bits_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, dressed: str, shaders: Path
+) -> None:
+    given = DRESSED[dressed]("float16")
+    whole = compute(given, "matrix", shaders, UNITS)["output"]
+    monkeypatch.setattr(bias, "BLOCK_BYTES", 4)
+    assert combinations(plan(given, "matrix", shaders, UNITS)) == BLOCKS
+    found = compute(given, "matrix", shaders, UNITS)
+    assert not wrongs(given, found)
+    assert_same_bits(found["output"], whole)
 
 
 def test_the_members_of_a_batch_have_the_bits_that_they_have_alone(shaders: Path) -> None:
@@ -88,7 +102,7 @@ def test_the_members_of_a_batch_have_the_bits_that_they_have_alone(shaders: Path
     order = {"visible": together.problem.visible[::-1], "past_len": together.problem.past_len[::-1]}
     turned = replace(together.with_problem(**order), inputs=others)
     outputs = [compute(given, "matrix", shaders, UNITS)["output"] for given in (together, turned)]
-    assert np.array_equal(outputs[0].view(np.uint16), outputs[1][::-1].view(np.uint16))
+    assert_same_bits(outputs[0], outputs[1][::-1])
 
 
 def test_keys_of_more_than_a_binding_are_bound_in_parts_with_the_bits_of_the_whole(shaders: Path) -> None:
@@ -99,7 +113,7 @@ def test_keys_of_more_than_a_binding_are_bound_in_parts_with_the_bits_of_the_who
     assert len(parts) == 3
     assert all(any(it.ranges) for it in parts)
     whole, divided = (compute(given, "matrix", shaders, within)["output"] for within in (UNITS, limits))
-    assert np.array_equal(divided.view(np.uint16), whole.view(np.uint16))
+    assert_same_bits(divided, whole)
 
 
 BROKEN = [

@@ -16,7 +16,7 @@ from attncheck.oracle.attention import answer
 from tests.breaking import broken, shown
 from tests.device import Work, work
 from tests.drawing import scenario
-from tests.dressing import masked
+from tests.dressing import masked, with_nan_past
 from tests.unit.test_shaders_broken_features import works as featured
 
 pytestmark = pytest.mark.slow
@@ -142,12 +142,8 @@ def before_window() -> tuple[Work, tuple[Answer, ...]]:
 
 def _with_nan(given: Work, where: slice) -> tuple[Work, tuple[Answer, ...]]:
     """Past keys and values there are no numbers; the answer is that of numbers."""
-    inputs = dict(given.inputs)
-    for name in ("past_key", "past_value"):
-        inputs[name] = inputs[name].copy()
-        inputs[name][:, :, where] = np.nan
-    asked = given.with_problem(present_key=None, present_value=None)
-    return replace(asked, inputs=inputs, outputs=given.outputs[:1]), answer(asked.problem, given.inputs)
+    asked = replace(given.with_problem(present_key=None, present_value=None), outputs=given.outputs[:1])
+    return with_nan_past(asked, where), answer(asked.problem, given.inputs)
 
 
 def cases() -> Iterator[tuple[Work, tuple[Answer, ...]]]:

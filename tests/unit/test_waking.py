@@ -38,6 +38,12 @@ def test_contenders_on_one_adapter_share_it_whatever_they_call_it(now: list[floa
     assert waking.seconds(Adapter("unknown")) == RESTED
 
 
-def test_what_has_no_clock_of_its_own_is_not_woken(now: list[float]) -> None:
+def test_software_is_not_woken_and_a_processor_never_rests() -> None:
     assert Waking().seconds(Adapter("software", "llvmpipe")) == 0.0
     assert Waking().seconds(Adapter("processor")) == AWAKE
+
+
+def test_what_the_processor_did_wakes_no_gpu_whose_name_nobody_tells() -> None:
+    waking = Waking()
+    waking.worked(Adapter("processor"))
+    assert waking.seconds(Adapter("unknown")) == RESTED
