@@ -45,7 +45,7 @@ class Sinks:
 
 
 def blocks(problem: Problem) -> Iterator[tuple[int, Problem]]:
-    """The problem's query rows in blocks that are as long, or longer by one: the first row, and the rows as a problem.
+    """The problem's query rows in blocks, whose lengths differ by one at most: the first row, and a problem of them.
 
     All of them at once, where that keeps within BLOCK_BYTES, and where a score output is asked for, which is as large.
     Of several none has less than half of FEW_ROWS.
