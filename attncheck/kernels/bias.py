@@ -13,14 +13,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from attncheck.kernels.draft import INVOCATIONS, Draft
+from attncheck.kernels.draft import INVOCATIONS, Draft, itemsize
 from attncheck.kernels.plan import Buffer
 from attncheck.problem import Mask, Problem
 
 FORMATS = {"f32": 0, "f16": 1, "boolean": 2, "integer": 3}
 """F32, F16, BOOLEAN and INTEGER of mask.wgsl."""
-SIZES = {"f32": 4, "f16": 2, "boolean": 1, "integer": 4}
-"""Bytes of an element."""
+SIZES = {"boolean": 1, "integer": 4}
+"""Bytes of an element that is no number to compute with."""
 
 BLOCK_BYTES, FEW_ROWS = 64 << 20, 64
 """Most bytes of combined masks that are held at a time, and so many query rows of which they are held together all the
@@ -50,10 +50,7 @@ def blocks(problem: Problem) -> Iterator[tuple[int, Problem]]:
     All of them at once, where that keeps within BLOCK_BYTES, and where a score output is asked for, which is as large.
     Of several none has less than half of FEW_ROWS.
     """
-    count = max(1, -(-problem.rows // _rows_at_once(problem)))
-    if count == 1 or problem.scores is not None:
-        yield 0, problem
-        return
+    count = _count(problem)
     bounds = [problem.rows * each // count for each in range(count + 1)]
     for first, end in pairwise(bounds):
         q_len = tuple(min(max(each - first, 0), end - first) for each in problem.q_len)
@@ -62,15 +59,13 @@ def blocks(problem: Problem) -> Iterator[tuple[int, Problem]]:
 
 def nbytes(problem: Problem) -> int:
     """Bytes of the combined masks that are held at a time."""
-    if not problem.masks:
-        return 0
-    *_, (_, last) = blocks(problem)  # of which none is longer
-    return 4 * math.prod(_shape(last))
+    batch, heads, rows, slots = _shape(problem)
+    return 4 * batch * heads * -(-rows // _count(problem)) * slots if problem.masks else 0
 
 
 def given_bytes(mask: Mask, elem: str) -> int:
     """Bytes of a mask as it is given; of numbers those of `elem`."""
-    return SIZES[_format(mask, elem)] * math.prod(mask.shape)
+    return (itemsize(elem) if mask.kind == "additive" else SIZES[mask.kind]) * math.prod(mask.shape)
 
 
 def masks(draft: Draft[Problem], first: int) -> Bias:
@@ -110,18 +105,16 @@ def _shape(problem: Problem) -> tuple[int, int, int, int]:
     return batch, heads, min(rows, problem.rows), max(1, *problem.kv_len)
 
 
-def _rows_at_once(problem: Problem) -> int:
+def _count(problem: Problem) -> int:
+    """How many blocks there are."""
     batch, heads, rows, slots = _shape(problem)
-    return max(FEW_ROWS, BLOCK_BYTES // (4 * batch * heads * slots)) if rows > 1 else max(1, problem.rows)
+    if rows <= 1 or problem.scores is not None:
+        return 1
+    return -(-rows // max(FEW_ROWS, BLOCK_BYTES // (4 * batch * heads * slots)))
 
 
 def _aligned(mask: Mask) -> tuple[int, ...]:
     return (1,) * (4 - len(mask.shape)) + mask.shape
-
-
-def _format(mask: Mask, elem: str) -> str:
-    """A name in FORMATS; of numbers `elem`."""
-    return elem if mask.kind == "additive" else mask.kind
 
 
 def _combine(
@@ -137,7 +130,8 @@ def _combine(
     params: dict[str, int | float] = {"total": total, "heads": onto[1], "rows": onto[2], "slots": onto[3]}
     strides = dict(zip(("mask_batch", "mask_head", "mask_row", "mask_slot"), _strides(own), strict=True))
     params |= strides | {"mask_first": first * strides["mask_row"]}
-    params |= {"mask_slots": mask.slots, "format": FORMATS[_format(mask, draft.elem)], "more": int(more)}
+    kind = draft.elem if mask.kind == "additive" else mask.kind
+    params |= {"mask_slots": mask.slots, "format": FORMATS[kind], "more": int(more)}
     draft.dispatch("mask", {}, params, (mask.name, target), -(-total // INVOCATIONS))
 
 
