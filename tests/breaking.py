@@ -8,6 +8,7 @@ from pathlib import Path
 from attncheck import shipped
 from attncheck.compare import judge
 from attncheck.kernels.draft import Limits
+from attncheck.kernels.roster import promise
 from attncheck.oracle.answer import Answer
 from tests.device import Work, compute, failing, worker_module
 
@@ -33,4 +34,4 @@ def shown(
     except failure as error:
         assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
         return True
-    return bool(failing(judge.differences(given.problem, answers, outputs, "f32", kernel)))
+    return bool(failing(judge.differences(given.problem, answers, outputs, promise(kernel), kernel)))

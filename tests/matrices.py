@@ -139,10 +139,10 @@ fn emulated_BroadcastFirst(word: u32) -> u32 {
 """
 
 
-def emulated(folder: Path) -> Path:
-    """A folder of shaders, made in `folder`, whose matrix units are emulated."""
-    made = folder / "shaders"
-    shutil.copytree(shipped.shaders_dir(), made)
+def emulated(folder: Path, given: Path | None = None) -> Path:
+    """A folder of shaders, made in `folder`, whose matrix units are emulated: those in `given`, or the shipped ones."""
+    made = folder / "emulated"
+    shutil.copytree(given or shipped.shaders_dir(), made)
     for shader in SHADERS:
         file = made / f"{shader}.wgsl"
         file.write_text(in_plain_words(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from attncheck.kernels import naive, online
 from attncheck.kernels.draft import Limits
 from attncheck.scenario.model import Scenario
-from tests.device import Work, compute, differences, every_kernel, failing, has_f16, hello, kernels_together, work
+from tests.device import (
+    Work,
+    assert_same_bits,
+    compute,
+    differences,
+    every_kernel,
+    failing,
+    has_f16,
+    hello,
+    kernels_together,
+    work,
+)
 from tests.drawing import KINDS, scenario, scenarios
 
 HEAD_DIMS = (4, 5, 8, 12, 16, 40, 64, 80, 96, 128, 256)
@@ -132,7 +143,7 @@ def test_an_answer_does_not_depend_on_whether_present_is_asked_for(kernel: str) 
     given = work(scenario(q_len=(6,), past_len=(20,), rotary="half"))
     alone = replace(given, outputs=given.outputs[:1]).with_problem(present_key=None, present_value=None)
     asked, unasked = compute(given, kernel)["output"], compute(alone, kernel)["output"]
-    np.testing.assert_array_equal(asked.view(np.uint32), unasked.view(np.uint32))
+    assert_same_bits(asked, unasked)
 
 
 @every_kernel
@@ -140,7 +151,7 @@ def test_two_runs_are_bitwise_equal(kernel: str) -> None:
     given = work(scenario(q_len=(33,), past_len=(70,), head_dim=40, data="large-logits"))
     first, second = compute(given, kernel), compute(given, kernel)
     for name, array in first.items():
-        np.testing.assert_array_equal(array.view(np.uint32), second[name].view(np.uint32))
+        assert_same_bits(array, second[name], name)
 
 
 def test_naive_in_small_blocks_gives_the_bits_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +159,7 @@ def test_naive_in_small_blocks_gives_the_bits_of_one_block(monkeypatch: pytest.M
     whole = compute(given, "naive")["output"]
     for rows in (1, 3, 10):
         monkeypatch.setattr(naive, "SCORES_BYTES", 4 * 63 * rows)
-        blocks = compute(given, "naive")["output"]
-        np.testing.assert_array_equal(blocks.view(np.uint32), whole.view(np.uint32))
+        assert_same_bits(compute(given, "naive")["output"], whole)
 
 
 @every_kernel

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from attncheck import shipped
 from attncheck.kernels import decode
@@ -18,7 +17,7 @@ from attncheck.kernels.slices import sliced
 from attncheck.kernels.uniforms import fields
 from attncheck.oracle.attention import answer
 from attncheck.problem import Problem
-from tests.device import Work, compute, differences, failing, has_f16, plan, runtime, work
+from tests.device import Work, assert_same_bits, compute, differences, failing, has_f16, plan, runtime, work
 from tests.drawing import scenario
 from tests.unit.test_kernels_plan import uniform_values
 from tests.unit.test_shaders import code, invocations, workgroup_bytes
@@ -32,10 +31,6 @@ def split(found: Plan) -> dict[str, float]:
     """Uniforms of the dispatch over the slices."""
     (index,) = (index for index, dispatch in enumerate(found.dispatches) if dispatch.shader == "decode")
     return uniform_values(found, index)
-
-
-def bits(array: NDArray[Any]) -> NDArray[Any]:
-    return array.view(np.uint32 if array.dtype == np.float32 else np.uint16)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -111,7 +106,7 @@ def test_an_answer_does_not_depend_on_the_other_members_of_the_batch(dtype: str)
         others[name][[0, 2]] = others[name][[2, 0]]
     lengths = given.with_problem(visible=given.problem.visible[[2, 1, 0]], past_len=(300, 700, 20))
     changed = compute(replace(lengths, inputs=others), "decode")["output"]
-    np.testing.assert_array_equal(bits(changed[1]), bits(together[1]))
+    assert_same_bits(changed[1], together[1])
 
 
 def test_a_window_dispatches_only_the_slices_that_some_row_sees() -> None:

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from attncheck.kernels import bias, planner
-from attncheck.kernels.draft import Limits
 from attncheck.problem import Mask, Problem
 from attncheck.shipped import shaders_dir
 from tests.device import KERNELS, assert_same_bits, compute, differences, every_kernel, failing, has_f16, plan
 from tests.dressing import masked, scored
+from tests.few_rows import UNITS
 from tests.mask_rows import BLOCKS, DRESSED, combinations, given, of_rows
-
-GPU = Limits(2 << 30, workgroups=65535, f16=True, workgroup_bytes=48 << 10, matrix=True, buffer_bytes=4 << 30)
 
 
 @every_kernel
@@ -75,7 +73,7 @@ def test_a_score_output_which_is_as_large_has_all_rows_at_once(monkeypatch: pyte
 @pytest.mark.parametrize("masks", [((1 << 14, 1 << 14),), ((8, 1 << 14, 1 << 14), (1 << 14,))], ids=["one", "of-heads"])
 def test_no_kernel_holds_as_many_numbers_as_there_are_scores(kernel: str, masks: tuple[tuple[int, ...], ...]) -> None:
     problem = prompt(*masks)
-    found = planner.plan(problem, kernel, GPU, shaders_dir())
+    found = planner.plan(problem, kernel, UNITS, shaders_dir())
     own = {it.name: it.nbytes for it in found.buffers if it.input is None and it.output is None and it.content is None}
     assert 0 < own["[bias]"] <= bias.BLOCK_BYTES
     assert sum(size for name, size in own.items() if name != "[scores]") < problem.rows**2

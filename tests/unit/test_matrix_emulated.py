@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attncheck import shipped
 from attncheck.kernels import bias, matrix
 from attncheck.kernels.draft import Limits
 from attncheck.kernels.parts import ALIGNMENT
-from tests.device import Work, assert_same_bits, compute, has_f16, plan, worker_module
+from attncheck.oracle.answer import Answer
+from attncheck.oracle.ask import answer
+from tests.breaking import broken, shown
+from tests.device import Work, assert_same_bits, compute, has_f16, plan
 from tests.dressing import padded
 from tests.few_rows import CASES, HIDDEN, PROMPTS, UNITS, WINDOWED, with_nan, with_nan_before, wrongs
 from tests.mask_rows import BLOCKS, DRESSED, combinations
-from tests.matrices import emulated, in_plain_words
+from tests.matrices import emulated
 
 every_width = pytest.mark.parametrize(
     "dim", [32, pytest.param(64, marks=pytest.mark.slow), pytest.param(128, marks=pytest.mark.slow)]
@@ -32,11 +34,16 @@ def narrow(given: Work) -> Limits:
 
 
 @pytest.fixture
-def shaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of shaders that run here."""
+def any_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that ask for no matrix units."""
     if not has_f16():
         pytest.skip("the adapter has no f16")
     monkeypatch.setattr(matrix, "DIRECTIVES", ())
+
+
+@pytest.fixture
+def shaders(tmp_path: Path, any_adapter: None) -> Path:
+    """A folder of shaders that run here."""
     return emulated(tmp_path)
 
 
@@ -135,7 +142,6 @@ BROKEN = [
     ("tile.kv_head * params.head_group + (tile.first", "(tile.first", "query heads of the first KV head"),
 ]  # fmt: skip
 
-
 BROKEN_PROMPTS = [
     ("let now = select(before.top, top, moves);", "let now = before.top;", "the running maximum is not kept"),
     ("return moves && before.sum != 0.0;", "return false;", "sums are not rescaled"),
@@ -163,47 +169,41 @@ def test_shaders_as_they_are_pass(shaders: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("any_adapter")
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN, ids=[fault for *_, fault in BROKEN])
-def test_a_broken_copy_is_caught(old: str, new: str, fault: str, shaders: Path) -> None:
+def test_a_broken_copy_is_caught(old: str, new: str, fault: str, tmp_path: Path) -> None:
     """By the cases above: they prove nothing of the shader that they let do anything."""
-    break_copy(shaders, "matrix_decode", old, new)
-    assert caught(shaders, few_rows()), fault
+    assert caught(emulated(tmp_path, broken(tmp_path, "matrix_decode", old, new)), few_rows()), fault
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("any_adapter")
 @pytest.mark.parametrize(("old", "new", "fault"), BROKEN_PROMPTS, ids=[fault for *_, fault in BROKEN_PROMPTS])
-def test_a_broken_copy_is_caught_by_prompts(old: str, new: str, fault: str, shaders: Path) -> None:
-    break_copy(shaders, "matrix", old, new)
-    assert caught(shaders, prompts()), fault
+def test_a_broken_copy_is_caught_by_prompts(old: str, new: str, fault: str, tmp_path: Path) -> None:
+    assert caught(emulated(tmp_path, broken(tmp_path, "matrix", old, new)), prompts()), fault
 
 
-def break_copy(shaders: Path, shader: str, old: str, new: str) -> None:
-    given = (shipped.shaders_dir() / f"{shader}.wgsl").read_text(encoding="utf-8")
-    assert given.count(old) == 1, f"{old!r} must stand once"
-    (shaders / f"{shader}.wgsl").write_text(in_plain_words(given.replace(old, new)), encoding="utf-8")
+Judged = tuple[Work, tuple[Answer, ...], Limits]
 
 
-def few_rows() -> Iterator[tuple[Work, Limits]]:
-    """Works of few rows, whose keys are bound at once, and in parts."""
-    for given in (*(made(32) for made in CASES.values()), with_nan(HIDDEN["few rows"](32))[1]):
-        yield from ((given, limits) for limits in (UNITS, narrow(given)))
+@cache
+def few_rows() -> tuple[Judged, ...]:
+    """Works of few rows with their answers, whose keys are bound at once, and in parts."""
+    given = (*(made(32) for made in CASES.values()), with_nan(HIDDEN["few rows"](32))[1])
+    return tuple((each, of(each), limits) for each in given for limits in (UNITS, narrow(each)))
 
 
-def prompts() -> Iterator[tuple[Work, Limits]]:
-    """Prompts, with NaN in what no row sees too."""
+@cache
+def prompts() -> tuple[Judged, ...]:
+    """Prompts with their answers, with NaN in what no row sees too."""
     hidden = (with_nan(HIDDEN["many rows"](32))[1], with_nan_before(WINDOWED["many rows"](32)))
-    yield from ((given, UNITS) for given in (*(made(32) for made in PROMPTS.values()), *hidden))
+    return tuple((each, of(each), UNITS) for each in (*(made(32) for made in PROMPTS.values()), *hidden))
 
 
-def caught(shaders: Path, given: Iterator[tuple[Work, Limits]]) -> bool:
+def of(given: Work) -> tuple[Answer, ...]:
+    return answer(given.problem, given.inputs)
+
+
+def caught(shaders: Path, judged: tuple[Judged, ...]) -> bool:
     """Whether any case shows a difference, or the worker itself says that something is wrong."""
-    failure = worker_module("failure").Failure
-    for each, limits in given:
-        try:
-            outputs = compute(each, "matrix", shaders, limits)
-        except failure as error:
-            assert error.verdict == "oob-write"  # noqa: PT017 - a shader that does not compile proves nothing
-            return True
-        if wrongs(each, outputs):
-            return True
-    return False
+    return any(shown(given, answers, "matrix", shaders, limits) for given, answers, limits in judged)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -241,8 +241,14 @@ def test_outputs_that_come_in_pieces_are_those_that_come_at_once(monkeypatch: py
     }
 
 
-@pytest.mark.parametrize(("seconds", "least", "lead"), [(0.0, 1, 0), (0.3, 3, 3)])
-def test_a_gpu_is_woken_by_runs_for_so_long_and_software_by_one(seconds: float, least: int, lead: int) -> None:
+@pytest.mark.parametrize(("seconds", "each", "runs", "lead"), [
+    (0.0, 1 / 8, 1, 0),  # software
+    (0.5, 1 / 8, 4, 0),
+    (0.5, 1 / 256, 128, 3),
+])  # fmt: skip
+def test_a_gpu_is_woken_by_runs_for_so_long_and_software_by_one(
+    seconds: float, each: float, runs: int, lead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     timing = worker_module("timing")
     timer = timing._Timer(resident(sets=3), *prepared_plan())
     taken: list[int] = []
@@ -253,12 +259,10 @@ def test_a_gpu_is_woken_by_runs_for_so_long_and_software_by_one(seconds: float, 
         return turn()
 
     timer._next = counted
-    began = time.perf_counter()
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: each * len(taken)))
     timer.wake(seconds)
-    assert time.perf_counter() - began >= seconds
-    assert len(taken) >= least
-    assert timer.lead in (0, lead), "none where a run takes long"
-    assert seconds or len(taken) == 1
+    assert len(taken) == runs
+    assert timer.lead == lead, "none where a run takes long"
 
 
 def prepared_plan() -> tuple[Any, Any]:
